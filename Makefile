@@ -1,0 +1,39 @@
+# On a fresh machine with Python 3.11 or newer: `make demo`, `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check unit stress bench clean
+
+demo: $(VENV)/.run
+	$(BIN)/python examples/demo.py
+
+test: check unit
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not stress" --cov --cov-report=term
+
+stress: $(VENV)/.dev
+	$(BIN)/python -m pytest -m stress tests
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/against_cvxpy.py
+
+# The demo needs only what a user installs; the checks need the development tools as well.
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -1,0 +1,338 @@
+"""The verbs: adjust predictions to class rates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.arrays import FloatArray, IndexArray
+from baserate.engines import engine_for
+from baserate.errors import BadOption, BadRates, InfeasibleRates, NotConvergedWarning
+from baserate.feasibility import Blockage, diagnose
+from baserate.inputs import (
+    Reading,
+    as_classes,
+    as_flag,
+    as_rates,
+    as_smoothing,
+    label,
+)
+from baserate.losses.base import NONNEGATIVE, Loss
+from baserate.losses.check import check_loss
+from baserate.losses.registry import as_loss
+from baserate.problem import Problem, RowModel
+from baserate.result import Adjustment, Certificate
+from baserate.solver import Point, Solution, Target, solve
+
+RatesLike = ArrayLike | Mapping[Any, float]
+Names = tuple[Any, ...] | None
+
+
+class Stop(NamedTuple):
+    """When the caller wants to stop."""
+
+    tol: float
+    max_passes: int
+
+
+def adjust(
+    probs: ArrayLike,
+    rates: RatesLike,
+    *,
+    loss: str | Loss = "log",
+    bounded: bool = True,
+    sample_weight: ArrayLike | None = None,
+    from_logits: bool = False,
+    normalize: bool = False,
+    zeros: str | float = "keep",
+    classes: Sequence[Any] | None = None,
+    tol: float = 1e-10,
+    max_passes: int = 500,
+) -> Adjustment:
+    """Adjust predicted probabilities to the class rates of the place where they are used.
+
+    Of all predictions whose mean equals the rates, the answer is the one nearest to ``probs`` in the Bregman
+    divergence of the loss. If the rates are those of these rows, the mean loss falls by at least
+    ``certificate.loss_reduction``, whatever the labels are.
+
+    Parameters
+    ----------
+    probs : array-like of shape (n, k)
+        Predicted probabilities; each row sums to 1. Never changed in place.
+    rates : array-like of shape (k,) or dict
+        Class rates among these rows. A dict maps class names to rates and needs ``classes``.
+    loss : str or Loss, default "log"
+        The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
+    bounded : bool, default True
+        ``True`` is bounded general adjustment (BGA). ``False`` is the unbounded one (UGA), whose entries may leave
+        [0, 1]; for losses that are only defined above 0 it is the same.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows in the mean.
+    from_logits : bool, default False
+        ``probs`` holds logits or log probabilities. For log loss nothing ever leaves the log domain.
+    normalize : bool, default False
+        Divide each row by its sum first.
+    zeros : "keep" or float, default "keep"
+        Under a loss that forbids it (log, ``Power(beta <= 1)``) a probability of exactly 0 stays 0. A float is added
+        to every probability first, and the guarantee is then against the smoothed predictions.
+    classes : sequence, optional
+        Names of the columns.
+    tol : float, default 1e-10
+        Largest error of a rate.
+    max_passes : int, default 500
+        Most passes over the rows; 4 to 8 are usual.
+
+    Returns
+    -------
+    Adjustment
+
+    Raises
+    ------
+    InfeasibleRates
+        If hard zeros make the rates impossible; it names the classes that are blocked.
+    BaserateError
+        For other input that cannot be used; always a ``ValueError``.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If ``tol`` was not reached.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
+    >>> result.probs.round(3)
+    array([[0.432, 0.568],
+           [0.168, 0.832]])
+    >>> round(result.certificate.loss_reduction, 4)
+    0.1399
+    """
+    target = Stop(_as_tolerance(tol), _as_passes(max_passes))
+    problem, names = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)
+    problem, solution = _solved(problem, names, target)
+    return _adjustment(problem, names, bool(bounded), solution, "adjust")
+
+
+def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
+    """Additive adjustment: add the same vector to every row so that the mean equals the rates.
+
+    It is unbounded adjustment for the Brier score, so entries may leave [0, 1]. Takes the options of :func:`adjust`.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.additive([[0.7, 0.3], [0.1, 0.9]], [0.2, 0.8]).probs.round(3)
+    array([[ 0.5,  0.5],
+           [-0.1,  1.1]])
+    """
+    return adjust(probs, rates, loss="brier", bounded=False, **options)
+
+
+def multiplicative(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
+    """Multiplicative adjustment: multiply each column by a number and renormalise the rows.
+
+    It is bounded and unbounded adjustment for log loss. Takes the options of :func:`adjust`.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.multiplicative([[0.5, 0.5], [0.8, 0.2]], [0.5, 0.5]).probs.round(4)
+    array([[0.3333, 0.6667],
+           [0.6667, 0.3333]])
+    """
+    return adjust(probs, rates, loss="log", **options)
+
+
+def prior_adjust(
+    probs: ArrayLike,
+    old_rates: RatesLike,
+    new_rates: RatesLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    from_logits: bool = False,
+    normalize: bool = False,
+    zeros: str | float = "keep",
+    classes: Sequence[Any] | None = None,
+) -> Adjustment:
+    """Prior probability adjustment (PPA): Bayes' rule from the rates in training to the new ones.
+
+    Each probability is multiplied by ``new_rate / old_rate`` of its class and the rows are renormalised. It is right
+    if the classifier is calibrated for the old rates and nothing but the rates has changed; then it is the best
+    there is. It does not look at the rows, so their mean need not come out at the new rates.
+
+    Parameters
+    ----------
+    probs : array-like of shape (n, k)
+    old_rates, new_rates : array-like of shape (k,) or dict
+        Class rates in training, as the classifier saw them (after any re-sampling or class weights), and now.
+    sample_weight, from_logits, normalize, zeros, classes
+        As in :func:`adjust`.
+
+    Returns
+    -------
+    Adjustment
+        Its certificate holds for log loss and may be negative: then the loss may rise by that much.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.prior_adjust([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5], [0.9, 0.1]).probs.round(3)
+    array([[0.9  , 0.1  ],
+           [0.988, 0.012]])
+    """
+    problem, names = _pose(probs, new_rates, "log", True, sample_weight, from_logits, normalize, zeros, classes)
+    old = as_rates(old_rates, names, problem.engine.n_classes, what="old_rates")
+    keep = problem.model.keep
+    unseen = keep[(old[keep] == 0) & (problem.survey.mean[keep] > 0)]
+    if unseen.size:
+        name = label(names, int(unseen[0]))
+        raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
+    ratio = np.divide(problem.kept_rates, old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
+    point = problem.evaluate(np.log(ratio))
+    return _adjustment(problem, names, True, Solution(point, 1, True, False), "prior")
+
+
+def _pose(
+    probs: ArrayLike,
+    rates: RatesLike,
+    loss: str | Loss,
+    bounded: bool,
+    sample_weight: ArrayLike | None,
+    from_logits: bool,
+    normalize: bool,
+    zeros: str | float,
+    classes: Sequence[Any] | None,
+) -> tuple[Problem, Names]:
+    """Everything checked that can be checked without reading the rows."""
+    reading = Reading(as_flag("from_logits", from_logits), as_flag("normalize", normalize), as_smoothing(zeros))
+    inside = as_flag("bounded", bounded)
+    chosen = as_loss(loss)
+    engine = engine_for(probs, sample_weight)
+    k = engine.n_classes
+    names = as_classes(classes, k)
+    pi = as_rates(rates, names, k)
+    check_loss(chosen, k)
+    inside = inside or chosen.domain == NONNEGATIVE
+    keep = np.flatnonzero(pi > 0) if inside else np.arange(k)
+    return Problem(engine, RowModel(chosen, inside, k, keep, reading), pi), names
+
+
+def _as_tolerance(tol: object) -> float:
+    if isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool) and 0 < float(tol) < 1:
+        return float(tol)
+    raise BadOption(f"tol must be a number between 0 and 1, not {tol!r}")
+
+
+def _as_passes(max_passes: object) -> int:
+    if isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool) and max_passes >= 1:
+        return int(max_passes)
+    raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
+
+
+def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
+    """Solve, and if that fails, find out why and solve what can be solved."""
+    pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
+    if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
+        _resolve_zeros(problem, names)
+    solution = _climb(problem, stop)
+    if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
+        levels = _resolve_zeros(problem, names)
+        if levels is not None:
+            problem = problem.with_model(levels=levels)
+            solution = _climb(problem, stop)
+    if not solution.converged and problem.model.face.flat_at_zero:
+        problem, solution = _soften(problem, stop)
+    if not solution.converged:
+        point = solution.point
+        warnings.warn(
+            f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={stop.tol:g}) "
+            f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+    return problem, solution
+
+
+def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
+    survey, rates = problem.survey, problem.kept_rates
+    if len(rates) == 1:
+        return Solution(problem.evaluate(np.zeros(1)), 1, True, False)
+    if start is None:
+        already = float(np.abs(survey.mean[problem.model.keep] - rates).max()) <= 1e-15
+        start = np.zeros(len(rates)) if already else problem.start()
+    ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
+    return solve(problem.evaluate, start, problem.metric(), Target(rates, stop.tol, stop.max_passes, ceiling))
+
+
+def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
+    """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
+    shift, passes, share = None, 0, 1e-2
+    while True:
+        last = share <= stop.tol * 1.001
+        problem = problem.with_model(softness=stop.tol if last else share)
+        solution = _climb(problem, stop if last else Stop(1e-6, stop.max_passes), shift)
+        shift, passes, share = solution.point.shift, passes + solution.n_passes + 1, share / 10
+        if last:
+            return problem, replace(solution, n_passes=passes - 1)
+
+
+def _coupled(point: Point, rates: FloatArray) -> bool:
+    """Whether probability visibly flows between all classes, so that the solution is no limit at infinity."""
+    from scipy.sparse.csgraph import connected_components
+
+    flow = -point.curvature > 1e-6 * np.minimum.outer(rates, rates)
+    return bool(connected_components(flow, directed=False, return_labels=False) == 1)
+
+
+def _resolve_zeros(problem: Problem, names: Names) -> IndexArray | None:
+    found = diagnose(problem)
+    if not isinstance(found, Blockage):
+        return found
+    who = " and ".join(label(names, int(j)) for j in found.classes[:5])
+    if len(found.classes) > 5:
+        who += f" and {len(found.classes) - 5} more"
+    together = " together" if len(found.classes) > 1 else ""
+    raise InfeasibleRates(
+        f"{who} would need mean {found.wanted:.6g}{together}, but only {found.n_rows} of {problem.engine.n_rows} rows "
+        f"give {'them' if together else 'it'} a probability above 0, which allows at most {found.reachable:.6g}; pass "
+        'zeros=1e-6 to smooth the zeros, choose a loss that can move them ("brier"), or correct the rates',
+        classes=[int(j) if names is None else names[j] for j in found.classes],
+        reachable=found.reachable,
+        wanted=found.wanted,
+    )
+
+
+def _adjustment(problem: Problem, names: Names, bounded: bool, solution: Solution, procedure: str) -> Adjustment:
+    model, shift = problem.model, solution.point.shift
+    moved, mean = problem.finish(shift)
+    missing = problem.rates - mean
+    slack = float(shift @ missing[model.keep])
+    guaranteed = moved + slack - 2 * model.softness
+    certificate = Certificate(
+        loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
+        gap=abs(slack) + 2 * model.softness,
+        residual=float(np.abs(missing).max()),
+        sensitivity=model.spread(shift - shift.mean(), fill=np.nan),
+    )
+    return Adjustment(
+        model=model,
+        dual_shift=shift,
+        wanted=problem.rates,
+        before=problem.survey.mean,
+        rates=mean,
+        certificate=certificate,
+        converged=solution.converged,
+        n_passes=solution.n_passes + 1,
+        n_rows=problem.engine.n_rows,
+        engine=problem.engine.name,
+        bounded=bounded,
+        classes=names,
+        procedure=procedure,
+        answer=problem.engine.answer(),
+    )

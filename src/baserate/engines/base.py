@@ -1,0 +1,91 @@
+"""Who sums the rows.
+
+An engine holds the rows, wherever they are, cuts them into blocks and runs a task on each. It knows nothing of
+the maths: tasks come from :mod:`baserate.problem`. Two verbs are all that the rest asks of it:
+
+- ``map(task)`` runs a task on every block and yields the answers, in the order of the rows;
+- ``write(task)`` runs a task that answers ``(rows, sums)``, keeps the rows as the answer, yields the sums.
+
+Sums over rows are made of the answers by :func:`total`, in block order and with compensation, so that neither the
+number of threads nor a billion rows change the last digits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.arrays import FloatArray
+
+T = TypeVar("T")
+Sums = tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    raw : array of shape (m, k)
+        The rows as the caller gave them.
+    weights : array of shape (m,)
+    start : int
+        Number of the first row in the whole input.
+    scratch : array of shape (m, k), optional
+        Space of these rows that survives from task to task, for what is dear to compute anew. An engine that has
+        none to give leaves it out.
+    """
+
+    raw: NDArray[Any]
+    weights: FloatArray
+    start: int
+    scratch: FloatArray | None = None
+
+
+class Engine(ABC):
+    """Runs tasks over blocks of rows."""
+
+    name: ClassVar[str]
+    last_resort: ClassVar[bool] = False
+    n_rows: int
+    n_classes: int
+
+    @classmethod
+    @abstractmethod
+    def open(cls, probs: Any, sample_weight: ArrayLike | None) -> Self | None:
+        """An engine on these predictions, or None if they are not of its kind."""
+
+    @abstractmethod
+    def map(self, task: Callable[[Block], T]) -> Iterator[T]:
+        """Run a task on every block; the answers come in the order of the rows."""
+
+    @abstractmethod
+    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]]) -> Iterator[Sums]:
+        """Run a task on every block and keep the rows that it answers."""
+
+    @abstractmethod
+    def answer(self) -> Any:
+        """What :meth:`write` kept."""
+
+
+def total(parts: Iterable[Sums]) -> Sums:
+    """Sum tuples of arrays, one a block, by Neumaier's compensated summation."""
+    sums: list[FloatArray] = []
+    lost: list[FloatArray] = []
+    for part in parts:
+        if not sums:
+            sums = [np.array(value, dtype=np.float64) for value in part]
+            lost = [np.zeros_like(value) for value in sums]
+            continue
+        for i, value in enumerate(part):
+            new = sums[i] + value
+            with np.errstate(invalid="ignore"):  # an infinite value is told by the sum itself
+                lost[i] += np.where(np.abs(sums[i]) >= np.abs(value), (sums[i] - new) + value, (value - new) + sums[i])
+            sums[i] = new
+    return tuple(np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True))

@@ -1,0 +1,58 @@
+"""What can go wrong, as types. Each message says what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class BaserateError(ValueError):
+    """Base of all errors of this package."""
+
+
+class BadProbabilities(BaserateError):
+    """The predictions are not what was promised."""
+
+
+class BadRates(BaserateError):
+    """The class rates are not a distribution over the classes."""
+
+
+class BadWeights(BaserateError):
+    """The row weights cannot be used."""
+
+
+class BadLabels(BaserateError):
+    """The labels do not fit the predictions."""
+
+
+class BadOption(BaserateError):
+    """An option has a value that is not offered."""
+
+
+class BadLoss(BaserateError):
+    """The loss is unknown, or its generator does not define a proper loss."""
+
+
+class BadFile(BaserateError):
+    """A file does not hold a saved adjustment that this version can trust."""
+
+
+class InfeasibleRates(BaserateError):
+    """No predictions with the zeros of these have the wanted rates as their mean.
+
+    Attributes
+    ----------
+    classes : list
+        The classes that are blocked: together they can get at most ``reachable``, but want ``wanted``.
+    reachable, wanted : float
+    """
+
+    def __init__(self, message: str, classes: Sequence[object], reachable: float, wanted: float) -> None:
+        super().__init__(message)
+        self.classes = list(classes)
+        self.reachable = reachable
+        self.wanted = wanted
+
+
+class NotConvergedWarning(RuntimeWarning):
+    """The solver stopped before it reached the tolerance."""

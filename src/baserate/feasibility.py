@@ -1,0 +1,166 @@
+"""Which rates hard zeros allow.
+
+Under a loss that pins zeros, a row can only move probability among the classes to which it gives some. Rows with the
+same support are alike, so the question is a transport problem: from supports, with the weight of their rows, to
+classes, with their rates. By Hall's theorem it has no solution exactly if some group of classes wants less than the
+rows that allow nothing else. It is solved by augmenting paths over the k classes, starting from the plan that the
+predictions themselves are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from baserate.arrays import BoolArray, FloatArray, IndexArray
+from baserate.engines.base import Block
+from baserate.problem import Problem
+
+_DUST = 1e-14  # Mass that summing n rows may have lost or made; rates down to 1e-12 are still told from it.
+
+
+@dataclass(frozen=True)
+class Supports:
+    """Rows grouped by support.
+
+    Attributes
+    ----------
+    allowed : bool array of shape (u, k)
+    plan : array of shape (u, k)
+        How the weight of each group is spread over the classes; 0 where not allowed.
+    n_rows : int array of shape (u,)
+    """
+
+    allowed: BoolArray
+    plan: FloatArray
+    n_rows: IndexArray
+
+
+@dataclass(frozen=True)
+class Blockage:
+    """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but want ``wanted``."""
+
+    classes: IndexArray
+    reachable: float
+    wanted: float
+    n_rows: int
+    """Rows that allow any of the classes."""
+
+
+def diagnose(problem: Problem) -> Blockage | IndexArray | None:
+    """Whether hard zeros allow the rates.
+
+    Returns
+    -------
+    Blockage
+        They do not.
+    array of int of shape (k,)
+        Only in the limit of an infinite shift: the level of each kept class, see ``RowModel.levels``.
+    None
+        They do.
+    """
+    supports = _group(problem.engine.map(lambda block: _supports_of(problem, block)))
+    plan, cut_off = _route(supports, problem.kept_rates)
+    if cut_off is not None:
+        return Blockage(
+            classes=problem.model.keep[cut_off],
+            reachable=float(plan[:, cut_off].sum()),
+            wanted=float(problem.kept_rates[cut_off].sum()),
+            n_rows=int(supports.n_rows[supports.allowed[:, cut_off].any(axis=1)].sum()),
+        )
+    levels = _levels(plan.T @ supports.allowed > _DUST)
+    return levels if levels.any() else None
+
+
+def _supports_of(problem: Problem, block: Block) -> Supports:
+    model = problem.model
+    rows = model.reading.clean(block.raw)
+    allowed = ~np.isneginf(model.dual_rows(rows))
+    p = model.probs(rows)[:, model.keep]
+    return _merge(allowed, p / p.sum(axis=1, keepdims=True) * block.weights[:, None], np.ones(len(p), dtype=np.intp))
+
+
+def _group(parts: Iterable[Supports]) -> Supports:
+    collected = list(parts)
+    return _merge(
+        np.concatenate([part.allowed for part in collected]),
+        np.concatenate([part.plan for part in collected]),
+        np.concatenate([part.n_rows for part in collected]),
+    )
+
+
+def _merge(allowed: BoolArray, plan: FloatArray, n_rows: IndexArray) -> Supports:
+    packed = np.packbits(allowed, axis=1)
+    _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    group = group.ravel()
+    merged = np.zeros((len(first), plan.shape[1]))
+    np.add.at(merged, group, plan)
+    return Supports(allowed[first], merged, np.bincount(group, weights=n_rows).astype(np.intp))
+
+
+def _route(supports: Supports, rates: FloatArray) -> tuple[FloatArray, IndexArray | None]:
+    """Move mass until the rates are met; the plan, and the classes that got too little if they cannot be."""
+    plan, allowed = supports.plan.copy(), supports.allowed.astype(np.float64)
+    movable = plan.T @ allowed  # mass of class j (row) in rows of data that also allow another class (column)
+    while True:
+        surplus = plan.sum(axis=0) - rates
+        path, reached = _path(movable > _DUST, surplus > _DUST, surplus < -_DUST)
+        if path is None:
+            blocked = np.flatnonzero(~reached)
+            short = surplus[blocked].sum() < -_DUST * len(rates) if (surplus > _DUST).any() else False
+            return plan, blocked if short else None
+        steps = list(itertools.pairwise(path))
+        amount = min(surplus[path[0]], -surplus[path[-1]], *(movable[j, to] for j, to in steps))
+        for j, to in steps:
+            _move(plan, supports.allowed, j, to, amount)
+            movable[j], movable[to] = plan[:, j] @ allowed, plan[:, to] @ allowed
+
+
+def _path(edges: BoolArray, sources: BoolArray, sinks: BoolArray) -> tuple[list[int] | None, BoolArray]:
+    """A shortest path from a source to a sink, by breadth-first search; also all that can be reached."""
+    reached = sources.copy()
+    parent = np.full(len(edges), -1)
+    front = np.flatnonzero(sources)
+    while front.size:
+        found = np.flatnonzero(sinks & reached)
+        if found.size:
+            path = [int(found[0])]
+            while parent[path[-1]] >= 0:
+                path.append(int(parent[path[-1]]))
+            return path[::-1], reached
+        new = edges[front] & ~reached
+        fresh = np.flatnonzero(new.any(axis=0))
+        parent[fresh] = front[new[:, fresh].argmax(axis=0)]
+        reached[fresh] = True
+        front = fresh
+    return None, reached
+
+
+def _move(plan: FloatArray, allowed: BoolArray, j: int, to: int, amount: float) -> None:
+    """Move mass from class j to another, in rows that allow both, taking what comes first."""
+    groups = np.flatnonzero(allowed[:, to] & (plan[:, j] > 0))
+    available = plan[groups, j]
+    before = np.concatenate([[0.0], np.cumsum(available)[:-1]])
+    taken = np.clip(amount - before, 0.0, available)
+    plan[groups, j] -= taken
+    plan[groups, to] += taken
+
+
+def _levels(edges: BoolArray) -> IndexArray:
+    """Levels of the classes: mass can leave a level downwards, but none can come back.
+
+    Within one level mass flows both ways. Between levels the present plan is the only one that there is, so
+    entries that reach down are 0 in every solution.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    _, component = connected_components(edges, directed=True, connection="strong")
+    level = np.zeros(component.max() + 1, dtype=np.intp)
+    above, below = component[np.nonzero(edges)[0]], component[np.nonzero(edges)[1]]
+    above, below = above[above != below], below[above != below]
+    for _ in range(len(level)):
+        np.maximum.at(level, above, level[below] + 1)
+    return np.asarray(level[component])

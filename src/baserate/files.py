@@ -1,0 +1,65 @@
+"""Saved adjustments: versioned JSON with a checksum, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from baserate.errors import BadFile
+
+FORMAT = "baserate.adjustment"
+VERSION = 1
+
+
+def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
+    """Write fields under a format name, a version and a checksum; an old file stays until the new one is complete."""
+    path = Path(path)
+    document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink()
+        raise
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields that :func:`write_json` wrote."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{path} is not a JSON file: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BadFile(f"{path} is not a saved adjustment: its 'format' is not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise BadFile(f"{path} has version {document.get('version')!r}, but this baserate reads version {VERSION}")
+    fields = {name: value for name, value in document.items() if name not in ("format", "version", "checksum")}
+    if document.get("checksum") != _checksum(fields):
+        raise BadFile(f"{path} was changed after it was saved: its checksum does not fit; save the adjustment again")
+    return fields
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")

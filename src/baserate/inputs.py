@@ -1,0 +1,245 @@
+"""What people pass, turned into arrays that the rest can trust, or refused with a message that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.arrays import FloatArray
+from baserate.errors import BadOption, BadProbabilities, BadRates, BadWeights
+
+# A float32 model saved as float64 still has float32 sums, so both get the same allowance.
+_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
+_DEFAULT_SUM_TOLERANCE = 1e-5
+_RATES_TOLERANCE = 1e-6
+
+
+def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False) -> NDArray[Any]:
+    """A numeric (n, k) array, not copied where that can be helped; its values are not looked at yet."""
+    if hasattr(probs, "toarray"):
+        raise BadProbabilities(f"{what} is a sparse matrix; pass {what}.toarray()")
+    try:
+        values = np.asarray(probs)
+    except ValueError as error:
+        raise BadProbabilities(f"{what} is not a matrix: its rows have different lengths ({error})") from None
+    if np.ma.isMaskedArray(probs) and np.ma.getmaskarray(probs).any():
+        raise BadProbabilities(f"{what} is a masked array with masked entries; fill or drop those rows first")
+    if values.dtype.kind not in "fiub":
+        raise BadProbabilities(f"{what} must hold real numbers, but has dtype {values.dtype}{_dtype_hint(values)}")
+    if one_row and values.ndim == 1:
+        values = values[None, :]
+    if values.ndim != 2:
+        hint = "; for two classes pass np.column_stack([1 - p, p])" if values.ndim == 1 else ""
+        raise BadProbabilities(f"{what} must have 2 dimensions (rows, classes), but has shape {values.shape}{hint}")
+    n, k = values.shape
+    if n == 0:
+        raise BadProbabilities(f"{what} is empty: its shape is {values.shape}")
+    if k < 2:
+        raise BadProbabilities(
+            f"{what} has {k} column{'' if k == 1 else 's'}; at least 2 classes are needed"
+            + ("; for two classes pass np.column_stack([1 - p, p])" if k == 1 else "")
+        )
+    return values
+
+
+def _dtype_hint(values: NDArray[Any]) -> str:
+    if values.dtype.kind == "O":
+        lengths = {len(row) for row in values.ravel() if isinstance(row, Sequence)}
+        if len(lengths) > 1:
+            return f": its rows have different lengths, {min(lengths)} to {max(lengths)}"
+        return "; convert it with .astype(float) and see what does not convert"
+    return "; take the real part" if values.dtype.kind == "c" else "; convert it with .astype(float)"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How raw rows become probabilities: the options of the caller that concern single rows.
+
+    Attributes
+    ----------
+    from_logits : bool
+        Rows are logits or log probabilities, and stay in the log domain.
+    normalize : bool
+        Rows may have any positive sum.
+    smoothing : float
+        Added to every probability before the row is normalised again.
+    """
+
+    from_logits: bool = False
+    normalize: bool = False
+    smoothing: float = 0.0
+
+    def check(self, raw: NDArray[Any], first_row: int) -> None:
+        """Refuse rows that are not predictions, naming them by their number in the whole input."""
+        if self.from_logits:
+            self._check_logits(raw, first_row)
+        else:
+            self._check_probs(raw, first_row)
+
+    def clean(self, raw: NDArray[Any]) -> FloatArray:
+        """Rows that sum to 1, in float64; log probabilities if ``from_logits``."""
+        rows = raw.astype(np.float64)
+        if self.from_logits:
+            return self._clean_logits(rows)
+        if self.normalize:
+            rows /= rows.max(axis=1, keepdims=True)  # so that the sum cannot overflow
+        rows /= rows.sum(axis=1, keepdims=True)
+        if self.smoothing:
+            rows = (rows + self.smoothing) / (1.0 + rows.shape[1] * self.smoothing)
+        return rows
+
+    def _clean_logits(self, rows: FloatArray) -> FloatArray:
+        rows -= rows.max(axis=1, keepdims=True)
+        rows -= np.log(np.exp(rows).sum(axis=1, keepdims=True))
+        if self.smoothing:
+            rows = np.logaddexp(rows, np.log(self.smoothing)) - np.log1p(rows.shape[1] * self.smoothing)
+        return rows
+
+    def _check_logits(self, raw: NDArray[Any], first_row: int) -> None:
+        bad = np.isnan(raw) | np.isposinf(raw)
+        _refuse(bad, raw, first_row, "logits must be finite or -inf (probability 0)")
+        empty = np.flatnonzero(np.isneginf(raw).all(axis=1))
+        if empty.size:
+            raise BadProbabilities(f"all logits of row {first_row + empty[0]} are -inf; one class must be possible")
+
+    def _check_probs(self, raw: NDArray[Any], first_row: int) -> None:
+        if raw.dtype.kind == "f":
+            _refuse(~np.isfinite(raw), raw, first_row, "probabilities must be finite")
+        hint = "for logits or log probabilities pass from_logits=True"
+        _refuse(raw < 0, raw, first_row, f"probabilities must not be negative; {hint}")
+        sums = raw.sum(axis=1, dtype=np.float64)
+        if self.normalize:
+            empty = np.flatnonzero(sums == 0)
+            if empty.size:
+                raise BadProbabilities(f"row {first_row + empty[0]} is all 0 and cannot be normalised")
+            return
+        off = np.abs(sums - 1.0)
+        bad = np.flatnonzero(off > _SUM_TOLERANCE.get(raw.dtype, _DEFAULT_SUM_TOLERANCE))
+        if bad.size:
+            worst = int(off.argmax())
+            raise BadProbabilities(
+                f"{bad.size} of {len(raw)} rows from row {first_row} on do not sum to 1; the worst is row "
+                f"{first_row + worst}, which sums to {sums[worst]:.6g}. Pass normalize=True to divide each row by "
+                "its sum, or from_logits=True if these are logits"
+            )
+
+
+def _refuse(bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, rule: str) -> None:
+    if not bad.any():
+        return
+    rows = np.flatnonzero(bad.any(axis=1))
+    i = int(rows[0])
+    j = int(np.flatnonzero(bad[i])[0])
+    more = f", and {rows.size - 1} more rows near it" if rows.size > 1 else ""
+    raise BadProbabilities(f"row {first_row + i}, column {j} is {raw[i, j]}{more}; {rule}")
+
+
+def as_smoothing(zeros: object) -> float:
+    """The option ``zeros``: "keep", or the amount that is added to every probability."""
+    if isinstance(zeros, str):
+        if zeros == "keep":
+            return 0.0
+    elif isinstance(zeros, (int, float, np.number)) and not isinstance(zeros, bool) and 0 < float(zeros) < 1:
+        return float(zeros)
+    raise BadOption(f"zeros must be 'keep' or a number between 0 and 1 to smooth by, such as 1e-6, not {zeros!r}")
+
+
+def as_flag(name: str, value: object) -> bool:
+    """An option that is true or false and nothing else: the string "False" is neither."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise BadOption(f"{name} must be True or False, not {value!r}")
+
+
+def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
+    """Names of the columns, as plain Python values."""
+    if classes is None:
+        return None
+    if isinstance(classes, (str, bytes)) or not hasattr(classes, "__iter__"):
+        raise BadOption(f"classes must be a list of {n_classes} names, not {classes!r}")
+    names = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+    if len(names) != n_classes:
+        raise BadOption(f"classes has {len(names)} names, but there are {n_classes} columns")
+    repeated = sorted({repr(c) for c in names if names.count(c) > 1})
+    if repeated:
+        raise BadOption(f"classes names {', '.join(repeated)} more than once")
+    return names
+
+
+def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
+    """Class rates in the order of the columns, summing to 1."""
+    if isinstance(rates, Mapping):
+        rates = _from_mapping(rates, classes, n_classes, what)
+    try:
+        values = np.asarray(rates)
+    except ValueError:
+        raise BadRates(f"{what} must be {n_classes} numbers, one for each class, not {rates!r}") from None
+    if values.dtype.kind not in "fiub":
+        raise BadRates(f"{what} must be real numbers, but have dtype {values.dtype}")
+    if values.shape != (n_classes,):
+        raise BadRates(f"{what} must be {n_classes} numbers, one for each class, but have shape {values.shape}")
+    pi = values.astype(np.float64)
+    for bad, rule in ((~np.isfinite(pi), "finite"), (pi < 0, "0 or more")):
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise BadRates(f"the rate of {label(classes, j)} is {pi[j]}; {what} must be {rule}")
+    total = float(pi.sum())
+    if abs(total - 1.0) > _RATES_TOLERANCE:
+        raise BadRates(f"{what} sum to {total:.6g}, not 1; if they are proportions, divide them by their sum")
+    return np.asarray(pi / total)
+
+
+def _from_mapping(rates: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str) -> list[Any]:
+    if classes is None:
+        raise BadRates(f"{what} is a dict: pass classes= with the names of the {n_classes} columns, in their order")
+    missing = [c for c in classes if c not in rates]
+    unknown = [c for c in rates if c not in classes]
+    if missing or unknown:
+        parts = [f"{what} has no rate for {_listed(missing)}"] if missing else []
+        parts += [f"{_listed(unknown)} is not among the classes {_listed(classes)}"] if unknown else []
+        raise BadRates("; ".join(parts))
+    return [rates[c] for c in classes]
+
+
+def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | None:
+    """Row weights that sum to 1, or None for equal ones."""
+    if sample_weight is None:
+        return None
+    try:
+        values = np.asarray(sample_weight)
+    except ValueError:
+        raise BadWeights("sample_weight must be a list of numbers, one for each row") from None
+    if values.dtype.kind not in "fiub":
+        raise BadWeights(f"sample_weight must hold real numbers, but has dtype {values.dtype}")
+    if values.shape != (n_rows,):
+        raise BadWeights(f"sample_weight must have shape ({n_rows},), one for each row, but has {values.shape}")
+    w = values.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+    if bad.size:
+        raise BadWeights(f"sample_weight[{bad[0]}] is {w[bad[0]]}; weights must be finite and 0 or more")
+    if not w.any():
+        raise BadWeights("all weights are 0; at least one row must count")
+    w /= w.max()  # so that the sum cannot overflow
+    return np.asarray(w / w.sum())
+
+
+def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Mean of one value a row; a row of weight 0 does not count even if its value is infinite."""
+    weights = as_weights(sample_weight, len(values))
+    if weights is None:
+        return float(values.mean())
+    return float(weights[weights > 0] @ values[weights > 0])
+
+
+def label(classes: tuple[Any, ...] | None, j: int) -> str:
+    """What to call a class in a message."""
+    return f"class {j}" if classes is None else f"class {classes[j]!r}"
+
+
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(c) for c in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,40 @@
+"""True classes, in the forms in which people hold them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.errors import BadLabels
+
+
+def as_targets(y: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Labels as an (n, k) matrix: one-hot rows from column numbers, or a matrix of posteriors as it is."""
+    n, k = shape
+    y = np.asarray(y)
+    if y.ndim == 2:
+        return _check_matrix(y, (n, k))
+    if y.shape != (n,):
+        raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes: pass {n} labels")
+    if y.dtype.kind not in "iub":
+        raise BadLabels(
+            f"y holds {y.dtype} values; pass column numbers 0 to {k - 1}, for instance "
+            "np.searchsorted(classes, y) for sorted class names"
+        )
+    outside = np.flatnonzero((y < 0) | (y >= k))
+    if outside.size:
+        raise BadLabels(f"y[{outside[0]}] is {y[outside[0]]}, but the columns are numbered 0 to {k - 1}")
+    return np.eye(k)[y.astype(np.intp)]
+
+
+def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
+    if y.shape != shape:
+        raise BadLabels(f"y has shape {y.shape}, but the predictions have shape {shape}")
+    if y.dtype.kind not in "iubf":
+        raise BadLabels(f"y holds {y.dtype} values; a matrix of labels must be numeric")
+    targets = y.astype(np.float64)
+    sums = targets.sum(axis=1)
+    bad = np.flatnonzero(~(np.isfinite(targets).all(axis=1) & (np.abs(sums - 1) < 1e-6)))
+    if bad.size:
+        raise BadLabels(f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}; rows of a label matrix must sum to 1")
+    return targets

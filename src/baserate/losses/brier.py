@@ -1,0 +1,48 @@
+"""The Brier score in its multi-class form."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.arrays import FloatArray
+from baserate.losses.base import REAL, Loss, as_rows, centred_outer
+from baserate.losses.projection import onto_simplex
+from baserate.losses.registry import register
+
+
+@register
+class Brier(Loss):
+    """Brier score: ``sum_j (p_j - y_j)^2``, between 0 and 2, from ``phi(q) = sum q^2``.
+
+    scikit-learn's binary Brier score is half of it. Unbounded adjustment adds the same vector to every row
+    (additive adjustment); bounded adjustment projects the result onto the simplex.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.losses.Brier().score([[0.5, 0.5], [1.0, 0.0]], [0, 1])
+    1.25
+    """
+
+    name = "brier"
+    domain = REAL
+    builtin = True
+
+    def phi(self, q: FloatArray) -> FloatArray:
+        return np.einsum("ij,ij->i", q, q)
+
+    def gradient(self, q: FloatArray) -> FloatArray:
+        return 2.0 * q
+
+    def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
+        if bounded:
+            return onto_simplex(0.5 * x)
+        return 0.5 * x + (1.0 - 0.5 * x.sum(axis=1, keepdims=True)) / x.shape[1]
+
+    def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
+        support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
+        return centred_outer(0.5 * support, weights)
+
+    def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
+        return self.phi(as_rows(q) - as_rows(p))

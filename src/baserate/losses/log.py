@@ -1,0 +1,61 @@
+"""Log loss (cross-entropy), in nats."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.arrays import FloatArray
+from baserate.losses.base import Loss, as_rows, laplacian
+from baserate.losses.registry import register
+
+
+@register
+class Log(Loss):
+    """Log loss: ``-log p_y`` for the true class ``y``, from ``phi(q) = sum q log q``.
+
+    A shift multiplies the odds, so no probability becomes 0 and none that is 0 can leave it. Bounded and
+    unbounded adjustment are the same, and known as multiplicative adjustment, logit shift, raking or Sinkhorn.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> float(br.losses.Log().score([[0.5, 0.5], [0.9, 0.1]], [0, 1]).__round__(6))
+    1.497866
+    """
+
+    name = "log"
+    pins_zeros = True
+    builtin = True
+
+    def phi(self, q: FloatArray) -> FloatArray:
+        return np.multiply(q, np.log(q, where=q > 0, out=np.zeros_like(q))).sum(axis=1)
+
+    def gradient(self, q: FloatArray) -> FloatArray:
+        return self.link(q) + 1.0
+
+    def link(self, p: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(p)
+
+    def link_logits(self, logits: FloatArray) -> FloatArray:
+        return logits
+
+    def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
+        a = np.exp(x - x.max(axis=1, keepdims=True))
+        a /= a.sum(axis=1, keepdims=True)
+        return a
+
+    def conjugate(self, x: FloatArray, a: FloatArray) -> FloatArray:
+        # log sum exp, read off the largest entry: exact where phi(a) would lose what exp() rounds to 0.
+        best = x.argmax(axis=1)[:, None]
+        return (np.take_along_axis(x, best, 1) - np.log(np.take_along_axis(a, best, 1)))[:, 0]
+
+    def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
+        return laplacian((a.T * weights) @ a)
+
+    def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
+        p, q = as_rows(p), as_rows(q)
+        with np.errstate(divide="ignore"):
+            ratio = np.log(q, where=q > 0, out=np.zeros_like(q)) - np.log(p, where=q > 0, out=np.zeros_like(q))
+        return np.maximum((q * ratio - q + p).sum(axis=1), 0.0)

@@ -1,0 +1,233 @@
+"""Quadratic generators: any positive definite matrix, and class-weighted Brier as the diagonal case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.arrays import FloatArray
+from baserate.errors import BadLoss
+from baserate.losses.base import REAL, Loss, as_rows
+from baserate.losses.projection import onto_simplex
+from baserate.losses.registry import register
+
+_SLACK = 1e-13  # A multiplier this far below 0, relative to the size of its terms, is rounding.
+
+
+@register
+class Quadratic(Loss):
+    """Quadratic loss ``(p - y)' M (p - y)``, from ``phi(q) = q' M q``.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (k, k)
+        Symmetric, and positive definite on vectors that sum to 0: that is all the loss can see.
+
+    Examples
+    --------
+    Mistaking class 0 for class 1 is half as bad as any other error:
+
+    >>> import baserate as br
+    >>> loss = br.losses.Quadratic([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
+    >>> loss.score([[0, 1, 0]], [0]), loss.score([[0, 0, 1]], [0])
+    (1.0, 2.0)
+    """
+
+    name = "quadratic"
+    domain = REAL
+    builtin = True
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        self.matrix = _checked(matrix)
+        self._diagonal = bool(np.count_nonzero(self.matrix - np.diag(np.diag(self.matrix))) == 0)
+        self._diagonal &= bool((np.diag(self.matrix) > 0).all())
+        # Adding a multiple of the all-ones matrix changes nothing where sums are 1, and makes the matrix
+        # positive definite everywhere, so that every face can be factored.
+        self._lifted = self.matrix + _lift(self.matrix)
+
+    def phi(self, q: FloatArray) -> FloatArray:
+        self._fit(q)
+        return np.einsum("ij,ij->i", q @ self.matrix, q)
+
+    def gradient(self, q: FloatArray) -> FloatArray:
+        self._fit(q)
+        return 2.0 * q @ self.matrix
+
+    def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
+        if not bounded:
+            return self._on_support(x, np.ones(x.shape[1], dtype=np.bool_))[0]
+        if self._diagonal:
+            spread = 0.5 / np.diag(self.matrix)
+            return onto_simplex(x * spread, spread)
+        return self._active_set(x)
+
+    def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
+        support = a > 0 if bounded else np.ones(a.shape, dtype=np.bool_)
+        total = np.zeros_like(self.matrix)
+        for kept, rows in _by_support(support):
+            inverse = np.linalg.inv(self._lifted[np.ix_(kept, kept)])
+            margin = inverse.sum(axis=1)
+            block = 0.5 * (inverse - np.outer(margin, margin) / margin.sum())
+            total[np.ix_(kept, kept)] += weights[rows].sum() * block
+        return total
+
+    def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
+        return self.phi(as_rows(q) - as_rows(p))
+
+    def on_face(self, keep: NDArray[np.intp], n_classes: int) -> Loss:
+        return Quadratic(self.matrix[np.ix_(keep, keep)])
+
+    def params(self) -> Mapping[str, Any]:
+        return {"matrix": self.matrix.tolist()}
+
+    @classmethod
+    def examples(cls) -> list[tuple[Loss, int]]:
+        root = np.random.default_rng(5).normal(size=(5, 5))
+        full = root @ root.T + 0.05 * np.eye(5)
+        return [
+            (cls(full), 5),
+            (cls(full - 1.0), 5),
+            (cls(np.diag([1.0, 2.0, 0.5])), 3),
+            (cls([[1, 0.3], [0.3, 2]]), 2),
+        ]
+
+    def _fit(self, q: FloatArray) -> None:
+        if q.shape[1] != len(self.matrix):
+            raise BadLoss(f"{type(self).__name__} was made for {len(self.matrix)} classes, but there are {q.shape[1]}")
+
+    def _on_support(self, x: FloatArray, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Minimise over rows that are 0 outside ``kept`` and sum to 1; also the multiplier of that sum."""
+        face = self._lifted[np.ix_(kept, kept)]
+        solved = np.linalg.solve(face, np.column_stack([x[:, kept].T, np.ones(len(face))]))
+        free, ones = 0.5 * solved[:, :-1].T, 0.5 * solved[:, -1]
+        theta = (1.0 - free.sum(axis=1)) / ones.sum()
+        a = np.zeros_like(x)
+        a[:, kept] = free + theta[:, None] * ones
+        return a, theta
+
+    def _solve(self, x: FloatArray, support: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        a, theta = np.empty_like(x), np.empty(len(x))
+        for kept, rows in _by_support(support):
+            a[rows], theta[rows] = self._on_support(x[rows], kept)
+        return a, theta
+
+    def _active_set(self, x: FloatArray) -> FloatArray:
+        """Primal active-set method on all rows at once; rows that share a support share a factorisation.
+
+        First drop negative entries until none is left, which gives a feasible point with nearly the right
+        support; from there each step lowers the objective, so that no support comes twice.
+        """
+        support = np.ones(x.shape, dtype=np.bool_)
+        a, theta = self._solve(x, support)
+        while (negative := support & (a < 0)).any():
+            support &= ~negative
+            rows = negative.any(axis=1)
+            a[rows], theta[rows] = self._solve(x[rows], support[rows])
+        answer, todo = a.copy(), np.arange(len(x))
+        for _ in range(20 * x.shape[1] + 100):
+            multiplier = 2.0 * a @ self._lifted - x[todo] - theta[:, None]
+            scale = _SLACK * (1.0 + np.abs(x[todo]).max(axis=1) + np.abs(theta))
+            worst = np.where(support, np.inf, multiplier).argmin(axis=1)
+            inside = (support | (multiplier >= -scale[:, None])).all(axis=1) & (a >= 0).all(axis=1)
+            answer[todo[inside]] = a[inside]
+            if inside.all():
+                return answer
+            todo, a, support, worst = todo[~inside], a[~inside], support[~inside], worst[~inside]
+            theta = theta[~inside]
+            a, theta, support = self._pivot(x[todo], a, theta, support, worst)
+        answer[todo] = a
+        return answer
+
+    def _pivot(
+        self, x: FloatArray, a: FloatArray, theta: FloatArray, support: NDArray[np.bool_], worst: NDArray[np.intp]
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Let the class with the worst multiplier in, then move until nothing is negative."""
+        support = support.copy()
+        support[np.arange(len(x)), worst] = True
+        while True:
+            target, theta = self._solve(x, support)
+            negative = support & (target < 0)
+            blocked = negative.any(axis=1)
+            if not blocked.any():
+                return target, theta, support
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reach = np.where(negative, a / (a - target), np.inf)
+            first = reach.argmin(axis=1)
+            length = np.where(blocked, reach.min(axis=1), 1.0)
+            a = np.maximum(a + length[:, None] * (target - a), 0.0)
+            support[blocked, first[blocked]] = False
+            a[blocked, first[blocked]] = 0.0
+
+
+@register
+class WeightedBrier(Quadratic):
+    """Brier score with a weight for each class: ``sum_j weight_j (p_j - y_j)^2``.
+
+    Parameters
+    ----------
+    weights : array-like of shape (k,)
+        Above 0.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.losses.WeightedBrier([1, 4]).score([[0.5, 0.5]], [0])
+    1.25
+    """
+
+    name = "weighted_brier"
+
+    def __init__(self, weights: ArrayLike) -> None:
+        values = np.asarray(weights, dtype=np.float64)
+        if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
+            raise BadLoss(f"class weights must be finite numbers above 0, one for each class, not {weights!r}")
+        super().__init__(np.diag(values))
+
+    def params(self) -> Mapping[str, Any]:
+        return {"weights": np.diag(self.matrix).tolist()}
+
+    @classmethod
+    def examples(cls) -> list[tuple[Loss, int]]:
+        return [(cls([1.0, 1.0]), 2), (cls([0.2, 1.0, 5.0, 1.0]), 4)]
+
+
+def _checked(matrix: ArrayLike) -> FloatArray:
+    m = np.array(matrix, dtype=np.float64)
+    if m.ndim != 2 or m.shape[0] != m.shape[1] or len(m) < 2:
+        raise BadLoss(f"Quadratic needs a square matrix of at least 2 classes, not one of shape {m.shape}")
+    if not np.isfinite(m).all():
+        raise BadLoss("the matrix of Quadratic has entries that are not finite")
+    skew = np.abs(m - m.T)
+    if skew.max() > 1e-12 * np.abs(m).max():
+        i, j = np.unravel_index(skew.argmax(), skew.shape)
+        raise BadLoss(
+            f"the matrix of Quadratic is not symmetric: entry ({i}, {j}) is {m[i, j]:g}, ({j}, {i}) is {m[j, i]:g}"
+        )
+    centre = np.eye(len(m)) - 1.0 / len(m)
+    values, vectors = np.linalg.eigh(centre @ m @ centre + _lift(m))
+    if values[0] <= 1e-12 * values[-1]:
+        direction = np.array2string(vectors[:, 0] - vectors[:, 0].mean(), precision=4, suppress_small=True)
+        raise BadLoss(
+            "the matrix of Quadratic is not positive definite on vectors that sum to 0, so the loss is not strictly "
+            f"proper: along {direction} its value is {values[0]:.3g}"
+        )
+    return (m + m.T) / 2.0
+
+
+def _lift(m: FloatArray) -> FloatArray:
+    size = np.abs(m - m.mean()).max() or 1.0
+    return np.full_like(m, size)
+
+
+def _by_support(support: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    """Each distinct support with the numbers of the rows that have it."""
+    packed = np.ascontiguousarray(np.packbits(support, axis=1))
+    keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.diff(group[order])) + 1
+    for start, rows in zip(first, np.split(order, bounds), strict=True):
+        yield support[start], rows

@@ -1,0 +1,224 @@
+"""The adjustment problem and its dual: shapes and signs in one place.
+
+With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``pi`` the wanted rates (k) and ``lam`` the shift (k):
+
+    primal   minimise  sum_i w_i d(p_i, a_i)   over rows a_i of the simplex with  sum_i w_i a_i = pi
+    dual     g(lam) = sum_i w_i [ conj(eta_i) - conj(eta_i + lam) ] + <lam, pi>,      eta_i = link(p_i)
+             gradient   pi - sum_i w_i a_i(lam),        a_i(lam) = row_map(eta_i + lam)
+             curvature  sum_i w_i J_i
+
+Every value of the dual, not only its maximum, is a guarantee: the mean loss of the rows ``a(lam)`` on any labels
+whose weighted mean is ``pi`` lies below that of ``p`` by at least ``g(lam)``. See docs/theory.md.
+
+Names that users see map to these once, here: probs = p, sample_weight = w, rates = pi, shift = lam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from baserate.arrays import FloatArray, IndexArray
+from baserate.engines.base import Block, Engine, Sums, total
+from baserate.errors import InfeasibleRates
+from baserate.inputs import Reading
+from baserate.losses.base import Loss
+from baserate.losses.softened import Softened
+from baserate.solver import Point
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class RowModel:
+    """What is done to one row, but for the shift.
+
+    Attributes
+    ----------
+    loss : Loss
+    bounded : bool
+        Whether entries must stay in [0, 1].
+    n_classes : int
+    keep : array of int
+        The classes that may get probability; the others have rate 0. ``shift`` and dual rows have these columns.
+    reading : Reading
+    levels : array of int, optional
+        Rates that are reached only in the limit of an infinite shift: a row gives probability only to the highest
+        level among the classes that it allows.
+    softness : float
+        Share of Brier loss that was mixed in to make a problem solvable in floating point; see ``Softened``.
+    """
+
+    loss: Loss
+    bounded: bool
+    n_classes: int
+    keep: IndexArray
+    reading: Reading
+    levels: IndexArray | None = None
+    softness: float = 0.0
+
+    @cached_property
+    def face(self) -> Loss:
+        """The loss in the coordinates of the kept classes."""
+        loss = self.loss if len(self.keep) == self.n_classes else self.loss.on_face(self.keep, self.n_classes)
+        return Softened(loss, self.softness) if self.softness else loss
+
+    def probs(self, rows: FloatArray) -> FloatArray:
+        """Predictions (m, k) of clean rows."""
+        return self.loss.probs_of_logits(rows) if self.reading.from_logits else rows
+
+    def dual_rows(self, rows: FloatArray) -> FloatArray:
+        """``eta``: the dual points of clean rows, in the kept classes."""
+        loss = Softened(self.loss, self.softness) if self.softness else self.loss
+        eta = loss.link_logits(rows) if self.reading.from_logits else loss.link(rows)
+        return eta if len(self.keep) == self.n_classes else eta[:, self.keep]
+
+    def at(self, eta: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The shifted dual points, and the adjusted rows ``a`` that belong to them."""
+        x = eta + shift
+        if self.levels is not None:
+            level = np.where(np.isneginf(eta), -1, self.levels)
+            x = np.where(level < level.max(axis=1, keepdims=True), -np.inf, x)
+        return x, self.face.row_map(x, bounded=self.bounded)
+
+    def widen(self, a: FloatArray) -> FloatArray:
+        """Adjusted rows with all classes."""
+        if len(self.keep) == self.n_classes:
+            return a
+        out = np.zeros((len(a), self.n_classes))
+        out[:, self.keep] = a
+        return out
+
+    def spread(self, values: FloatArray, fill: float) -> FloatArray:
+        """One number for each class, from those of the kept classes."""
+        out = np.full(self.n_classes, fill)
+        out[self.keep] = values
+        return out
+
+    def refuse_stranded(self, eta: FloatArray, first_row: int) -> None:
+        """Refuse rows that give probability only to classes of rate 0."""
+        if not self.loss.pins_zeros:
+            return
+        stranded = np.flatnonzero(np.isneginf(eta).all(axis=1))
+        if stranded.size:
+            dropped = np.setdiff1d(np.arange(self.n_classes), self.keep).tolist()
+            raise InfeasibleRates(
+                f"row {first_row + stranded[0]} gives probability only to classes whose rate is 0 (columns {dropped}), "
+                "so it cannot be adjusted; give them a rate above 0, drop the row, or pass zeros=1e-6 to smooth zeros",
+                classes=self.keep.tolist(),
+                reachable=float("nan"),
+                wanted=1.0,
+            )
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass learns.
+
+    Attributes
+    ----------
+    mean : array of shape (k,)
+        Mean prediction.
+    offset : float
+        ``sum_i w_i conj(eta_i)``, what the dual is measured from.
+    n_zeros : int
+        Exact zeros among the predictions.
+    ceiling : float
+        No primal objective, and so no dual value, can be above this.
+    """
+
+    mean: FloatArray
+    offset: float
+    n_zeros: int
+    ceiling: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One adjustment problem on the rows that an engine holds."""
+
+    engine: Engine
+    model: RowModel
+    rates: FloatArray
+
+    @cached_property
+    def kept_rates(self) -> FloatArray:
+        """Rates of the kept classes."""
+        return self.rates[self.model.keep]
+
+    @cached_property
+    def survey(self) -> Survey:
+        """Check every row, and sum what does not depend on the shift."""
+        mean, offset, zeros, ceiling = total(self.engine.map(self._survey_block))
+        return Survey(mean, float(offset), int(zeros), float(ceiling))
+
+    def evaluate(self, shift: FloatArray) -> Point:
+        """The dual at one shift: one pass over the rows."""
+        conjugate, size, mean, curvature = total(self.engine.map(lambda block: self._reduce_block(block, shift)))
+        offset = self.survey.offset
+        drift = float(shift @ self.kept_rates)
+        value = offset - float(conjugate) + drift
+        noise = _EPS * (float(size) + abs(offset) + abs(drift))
+        return Point(shift, value if np.isfinite(value) else -np.inf, self.kept_rates - mean, curvature, noise)
+
+    def finish(self, shift: FloatArray) -> tuple[float, FloatArray]:
+        """Write the adjusted rows; their mean divergence from the predictions, and their mean."""
+        moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
+        return float(moved), mean
+
+    def start(self) -> FloatArray:
+        """A first guess: the shift that would be right if all rows were alike. For log loss, a Sinkhorn step."""
+        loss, mean = self.model.face, self.survey.mean[self.model.keep]
+        guess = (loss.link(self.kept_rates[None]) - loss.link(mean[None] / mean.sum()))[0]
+        guess = np.where(np.isfinite(guess), guess, 0.0)
+        return np.asarray(guess - self.kept_rates @ guess)
+
+    def metric(self) -> FloatArray:
+        """The curvature that the dual would have if every row were the wanted rates."""
+        one = np.ones(1)
+        return self.model.face.jacobian(self.kept_rates[None], one, bounded=self.model.bounded)
+
+    def with_model(self, **changes: object) -> Problem:
+        """The same rows under a changed model."""
+        return Problem(self.engine, replace(self.model, **changes), self.rates)  # type: ignore[arg-type]  # names are checked by replace
+
+    def _survey_block(self, block: Block) -> Sums:
+        model = self.model
+        model.reading.check(block.raw, block.start)
+        rows = model.reading.clean(block.raw)
+        p, eta = model.probs(rows), model.dual_rows(rows)
+        model.refuse_stranded(eta, block.start)
+        if block.scratch is not None:
+            block.scratch[:, : eta.shape[1]] = eta
+        # On a face the offset is still that of the whole simplex, where p lies.
+        loss = Softened(model.loss, model.softness) if model.softness else model.loss
+        full = (
+            eta
+            if len(model.keep) == model.n_classes
+            else replace(model, keep=np.arange(model.n_classes)).dual_rows(rows)
+        )
+        conjugate = loss.conjugate(full, p)
+        height = np.where(np.isneginf(full), -np.inf, loss.phi(np.eye(model.n_classes)) - full).max(axis=1)
+        w = block.weights
+        zeros = np.isneginf(full).sum() if model.loss.pins_zeros else 0
+        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), w @ (height + conjugate)
+
+    def _eta(self, block: Block) -> FloatArray:
+        if block.scratch is not None:
+            return block.scratch[:, : len(self.model.keep)]
+        return self.model.dual_rows(self.model.reading.clean(block.raw))
+
+    def _reduce_block(self, block: Block, shift: FloatArray) -> Sums:
+        w, face = block.weights, self.model.face
+        x, a = self.model.at(self._eta(block), shift)
+        conjugate = face.conjugate(x, a)
+        return w @ conjugate, w @ np.abs(conjugate), w @ a, face.jacobian(a, w, bounded=self.model.bounded)
+
+    def _finish_block(self, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
+        _, a = self.model.at(self._eta(block), shift)
+        a = self.model.widen(a)
+        p = self.model.probs(self.model.reading.clean(block.raw))
+        w = block.weights
+        return a, (w @ self.model.loss.divergence(p, a), w @ a)

@@ -1,0 +1,254 @@
+"""The answer: adjusted predictions, the shift that makes them, and what is guaranteed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate import files, text
+from baserate.arrays import FloatArray
+from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
+from baserate.inputs import Reading, as_classes, as_flag, as_matrix
+from baserate.losses.base import Loss
+from baserate.losses.registry import from_json, to_json
+from baserate.problem import RowModel
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What is proved about an adjustment.
+
+    Attributes
+    ----------
+    loss_reduction : float
+        The mean loss on these rows falls by at least this much, whatever the labels, if their class rates are the
+        wanted ones. It is a value of the dual problem, so it holds even if the solver did not converge.
+    gap : float
+        Mean divergence of the answer from the predictions, minus the best lower bound on it: how far the answer may
+        be from the smallest change.
+    residual : float
+        Largest absolute difference between the mean of the answer and a wanted rate.
+    sensitivity : array of shape (k,)
+        Change of ``loss_reduction`` per unit of each rate. Rates sum to 1, so only differences count: moving 0.01
+        from class j to class l changes it by about ``0.01 * (sensitivity[l] - sensitivity[j])``. NaN for classes of
+        rate 0.
+    """
+
+    loss_reduction: float
+    gap: float
+    residual: float
+    sensitivity: FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adjustment:
+    """Adjusted predictions, and the shift that can adjust further rows.
+
+    Attributes
+    ----------
+    rates : array of shape (k,)
+        Mean of the adjusted rows.
+    wanted : array of shape (k,)
+        The rates that were asked for.
+    before : array of shape (k,)
+        Mean of the predictions.
+    certificate : Certificate
+    converged : bool
+    n_passes : int
+        How often the rows were read to find the shift.
+    n_rows : int
+    engine : str
+    bounded : bool
+    classes : tuple or None
+        Names of the columns.
+    procedure : str
+        "adjust" or "prior".
+    """
+
+    model: RowModel
+    dual_shift: FloatArray
+    wanted: FloatArray
+    before: FloatArray
+    rates: FloatArray
+    certificate: Certificate
+    converged: bool
+    n_passes: int
+    n_rows: int
+    engine: str
+    bounded: bool
+    classes: tuple[Any, ...] | None
+    procedure: str
+    answer: FloatArray | None
+
+    @property
+    def loss(self) -> Loss:
+        """The loss whose divergence was minimised."""
+        return self.model.loss
+
+    @property
+    def shift(self) -> FloatArray:
+        """The k numbers of the adjustment, with mean 0: ``gradient(a) = gradient(p) + shift`` up to a constant a row.
+
+        -inf for classes of rate 0, which get probability 0 everywhere.
+        """
+        return self.model.spread(self.dual_shift - self.dual_shift.mean(), fill=-np.inf)
+
+    @property
+    def probs(self) -> FloatArray:
+        """The adjusted predictions, shape (n, k), float64."""
+        if self.answer is None:
+            raise BaserateError(
+                "this adjustment was loaded from a file, which holds the shift but no rows; use apply(probs)"
+            )
+        return self.answer
+
+    def apply(self, new_probs: ArrayLike, *, from_logits: bool | None = None, normalize: bool = False) -> FloatArray:
+        """Adjust other rows by the same shift.
+
+        Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a fall of their loss. It is
+        sound where they come from the same place.
+
+        Parameters
+        ----------
+        new_probs : array-like of shape (n, k) or (k,)
+            One row or many.
+        from_logits : bool, optional
+            Whether these are logits; by default as in the fit.
+        normalize : bool, default False
+
+        Returns
+        -------
+        array of the same shape
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
+        >>> result.apply([0.5, 0.5]).round(3)
+        array([0.233, 0.767])
+        """
+        raw = as_matrix(new_probs, what="new_probs", one_row=True)
+        k = self.model.n_classes
+        if raw.shape[1] != k:
+            raise BadProbabilities(
+                f"new_probs has {raw.shape[1]} columns, but the adjustment was fitted on {k} classes"
+            )
+        logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
+        reading = replace(self.model.reading, from_logits=logits, normalize=as_flag("normalize", normalize))
+        model = replace(self.model, reading=reading)
+        reading.check(raw, 0)
+        eta = model.dual_rows(reading.clean(raw))
+        model.refuse_stranded(eta, 0)
+        a = model.widen(model.at(eta, self.dual_shift)[1])
+        if np.isnan(a).any():
+            row = int(np.flatnonzero(np.isnan(a).any(axis=1))[0])
+            raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
+        return a.reshape(np.shape(new_probs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
+        files.write_json(path, self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        model = self.model
+        for name in self.classes or ():
+            if not isinstance(name, (str, int, float, bool)):
+                raise BadOption(f"class names must be strings, numbers or booleans to be saved, not {name!r}")
+        return {
+            "procedure": self.procedure,
+            "loss": to_json(self.loss),
+            "bounded": self.bounded,
+            "classes": None if self.classes is None else list(self.classes),
+            "n_classes": model.n_classes,
+            "kept_classes": model.keep.tolist(),
+            "levels": None if model.levels is None else model.levels.tolist(),
+            "softness": model.softness,
+            "smoothing": model.reading.smoothing,
+            "from_logits": model.reading.from_logits,
+            "shift": self.dual_shift.tolist(),
+            "wanted": self.wanted.tolist(),
+            "before": self.before.tolist(),
+            "rates": self.rates.tolist(),
+            "loss_reduction": self.certificate.loss_reduction,
+            "gap": self.certificate.gap,
+            "residual": self.certificate.residual,
+            "converged": self.converged,
+            "n_passes": self.n_passes,
+            "n_rows": self.n_rows,
+            "engine": self.engine,
+        }
+
+    def __repr__(self) -> str:
+        return text.summary(self)
+
+    def _repr_html_(self) -> str:
+        return text.html(self)
+
+
+def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustment:
+    """Read an adjustment that :meth:`Adjustment.save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    loss : Loss, optional
+        The loss, where it was made of Python functions that a file cannot hold.
+
+    Raises
+    ------
+    BadFile
+        If the file is not a saved adjustment, is of another version, or was changed.
+    """
+    fields = files.read_json(path)
+    try:
+        return _from_fields(fields, loss)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadFile(f"{path} does not describe an adjustment: {type(error).__name__}: {error}") from error
+
+
+def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
+    k = int(fields["n_classes"])
+    keep = np.asarray(fields["kept_classes"], dtype=np.intp)
+    levels = None if fields["levels"] is None else _vector(fields["levels"], len(keep)).astype(np.intp)
+    if not len(keep) or (np.diff(keep) <= 0).any() or keep[0] < 0 or keep[-1] >= k:
+        raise ValueError(f"kept_classes is {keep.tolist()}, not rising numbers of {k} classes")
+    chosen = from_json(fields["loss"]) if loss is None else loss
+    bounded = as_flag("bounded", fields["bounded"])
+    reading = Reading(as_flag("from_logits", fields["from_logits"]), False, float(fields["smoothing"]))
+    inside = bounded or np.isfinite(chosen.domain.low)
+    model = RowModel(chosen, bool(inside), k, keep, reading, levels, float(fields["softness"]))
+    shift = _vector(fields["shift"], len(keep))
+    certificate = Certificate(
+        float(fields["loss_reduction"]),
+        float(fields["gap"]),
+        float(fields["residual"]),
+        model.spread(shift - shift.mean(), fill=np.nan),
+    )
+    return Adjustment(
+        model=model,
+        dual_shift=shift,
+        wanted=_vector(fields["wanted"], k),
+        before=_vector(fields["before"], k),
+        rates=_vector(fields["rates"], k),
+        certificate=certificate,
+        converged=as_flag("converged", fields["converged"]),
+        n_passes=int(fields["n_passes"]),
+        n_rows=int(fields["n_rows"]),
+        engine=str(fields["engine"]),
+        bounded=bounded,
+        classes=as_classes(fields["classes"], k),
+        procedure=str(fields["procedure"]),
+        answer=None,
+    )
+
+
+def _vector(values: Any, length: int) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (length,) or not np.isfinite(array).all():
+        raise ValueError(f"expected {length} finite numbers, not {values!r}")
+    return array

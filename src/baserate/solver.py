@@ -1,0 +1,178 @@
+"""Newton's method on the k numbers of the dual problem.
+
+It knows nothing of losses, rows or files: it climbs a concave function whose value, gradient and curvature
+someone else sums up, one pass over the data for each point that it asks about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from baserate.arrays import FloatArray
+
+_PATIENCE = 60  # Steps in a row that may fail; each is a quarter of the one before, so the last is all but 0.
+_EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
+_FIRST_RADIUS = 30.0  # In Sinkhorn steps. Newton's step is longer by as much as the predictions are over-confident.
+
+
+@dataclass(frozen=True)
+class Point:
+    """The dual function at one shift.
+
+    Attributes
+    ----------
+    shift : array of shape (k,)
+    value : float
+        What the dual function is there; -inf outside its domain.
+    gradient : array of shape (k,)
+        Wanted rates minus the mean of the adjusted rows.
+    curvature : array of shape (k, k)
+        Minus the Hessian; positive semidefinite, and 0 along the all-ones direction.
+    noise : float
+        How far rounding may have moved ``value``.
+    """
+
+    shift: FloatArray
+    value: float
+    gradient: FloatArray
+    curvature: FloatArray
+    noise: float
+
+    @property
+    def residual(self) -> float:
+        """Largest absolute error of a rate."""
+        return float(np.abs(self.gradient).max())
+
+    @property
+    def gap(self) -> float:
+        """Primal objective of these rows minus the dual value."""
+        return abs(float(self.shift @ self.gradient))
+
+
+@dataclass(frozen=True)
+class Target:
+    """When to stop."""
+
+    rates: FloatArray
+    tol: float
+    max_passes: int
+    ceiling: float = np.inf
+    """No dual value can pass this if the problem has a solution."""
+
+    def reached(self, point: Point) -> bool:
+        """Whether the promised tolerance holds."""
+        return point.residual <= self.tol and point.gap <= 10 * self.tol
+
+    def satisfied(self, point: Point) -> bool:
+        """Whether nothing is left to gain: a rate of 1e-12 also has its first digits right."""
+        small = np.minimum(self.tol, 1e-6 * self.rates)
+        return self.reached(point) and bool((np.abs(point.gradient) <= small).all())
+
+    def error(self, point: Point) -> float:
+        """How far a point is from the tolerance; at most ``tol`` where it is reached."""
+        return max(point.residual, point.gap / 10)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the solver stopped, and why."""
+
+    point: Point
+    n_passes: int
+    converged: bool
+    diverged: bool
+
+
+def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: FloatArray, target: Target) -> Solution:
+    """Maximise a concave function by Newton steps inside a trust region.
+
+    Steps are measured in ``metric``, the curvature that the dual would have if every row were alike. Short
+    steps are then generalised Sinkhorn steps, an ascent for the common losses, and long ones are Newton's. Plain
+    Newton with back-tracking fails here: the dual of over-confident predictions is all but piecewise linear.
+    """
+    point = evaluate(start)
+    passes = 1
+    if not point.value >= 0 and np.any(start):
+        # The dual is 0 at shift 0, so a start below that was a bad guess.
+        point = evaluate(np.zeros_like(start))
+        passes += 1
+    best, misses, extra = point, 0, 0
+    radius = _FIRST_RADIUS * _length(_damped(metric, point.gradient), metric)
+    while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
+        # 1. The step that the quadratic model proposes, and what it promises.
+        step = _step(point, metric, radius)
+        promise = float(point.gradient @ step - 0.5 * step @ point.curvature @ step)
+        # 2. One pass over the data, and how much of the promise was kept.
+        trial = evaluate(_anchored(point.shift + step, target.rates))
+        passes += 1
+        kept = _gain(point, trial, step) / max(promise, np.finfo(np.float64).tiny)
+        # 3. Trust the model less or more.
+        if kept < 0.25:
+            radius = 0.25 * _length(step, metric)
+        elif kept > 0.75:
+            radius = max(radius, 4.0 * _length(step, metric))
+        # 4. Go there if it is higher.
+        if np.isfinite(trial.value) and target.error(trial) < target.error(best):
+            best = trial
+        if kept > 1e-4:
+            point, misses = trial, 0
+        else:
+            misses += 1
+            if misses >= _PATIENCE:
+                break
+        # 5. What is left after the tolerance is reached is worth a few steps, not a fight with rounding.
+        extra += target.reached(best)
+        if extra > _EXTRA:
+            break
+    return Solution(best, passes, target.reached(best), point.value > target.ceiling)
+
+
+def _length(step: FloatArray, metric: FloatArray) -> float:
+    return float(np.sqrt(np.maximum(step @ metric @ step, 0.0)))
+
+
+def _step(point: Point, metric: FloatArray, radius: float) -> FloatArray:
+    """The step of the quadratic model, with the least damping that keeps it to the radius and uphill."""
+    damping = 1e-15
+    while True:
+        matrix = point.curvature + damping * metric
+        step = _damped(matrix, point.gradient)
+        length = _length(step, metric)
+        if (length <= 1.2 * radius and float(point.gradient @ step) > 0) or damping > 1e15:
+            return step
+        # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
+        pull = metric @ step
+        pace = float(pull @ _damped(matrix, pull))
+        better = damping + (length / radius - 1.0) * length**2 / pace if pace > 0 else np.inf
+        damping = better if damping < better < 1e6 * damping else 10.0 * damping
+
+
+def _damped(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Solve ``matrix @ step = gradient`` for a matrix and a gradient that know nothing of the all-ones direction."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
+    # Lift the all-ones direction so that the matrix can be factored.
+    ones = scale / np.linalg.norm(scale)
+    lifted = matrix / scale / scale[:, None] + np.outer(ones, ones)
+    try:
+        return np.asarray(np.linalg.solve(lifted, gradient / scale) / scale)
+    except np.linalg.LinAlgError:
+        return np.full_like(gradient, np.nan)  # singular; every comparison fails and more damping is tried
+
+
+def _anchored(shift: FloatArray, rates: FloatArray) -> FloatArray:
+    # The free constant is chosen so that <rates, shift> = 0, not mean(shift) = 0: a rare class with a huge shift
+    # would otherwise push all others to where they have no digits left.
+    return shift - float(rates @ shift)
+
+
+def _gain(point: Point, trial: Point, step: FloatArray) -> float:
+    """How much higher the trial is; by its slopes where rounding hides the values."""
+    if not np.isfinite(trial.value):
+        return -np.inf
+    gain = trial.value - point.value
+    if abs(gain) > 10 * (point.noise + trial.noise):
+        return gain
+    return 0.5 * float((point.gradient + trial.gradient) @ step)

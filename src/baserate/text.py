@@ -1,0 +1,94 @@
+"""An adjustment in words, for terminals and notebooks."""
+
+from __future__ import annotations
+
+import html as _html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from baserate.result import Adjustment
+
+_SHOWN = 12  # classes in a table; of more, those that changed most
+_HEADER = ("class", "before", "wanted", "achieved", "shift")
+
+
+def summary(result: Adjustment) -> str:
+    """Several lines of plain text."""
+    lines = [_title(result), *(f"  {line}" for line in _facts(result)), ""]
+    rows, hidden = _table(result)
+    widths = [max(len(row[i]) for row in [_HEADER, *rows]) for i in range(len(_HEADER))]
+    for row in [_HEADER, *rows]:
+        lines.append("  " + row[0].ljust(widths[0]) + "".join(f"  {row[i].rjust(widths[i])}" for i in range(1, 5)))
+    return "\n".join(lines + ([f"  ... and {hidden} classes that changed less"] if hidden else []))
+
+
+def html(result: Adjustment) -> str:
+    """A small HTML fragment; everything that comes from outside is escaped."""
+    rows, hidden = _table(result)
+    head = "".join(f"<th style='text-align:{'left' if i == 0 else 'right'}'>{h}</th>" for i, h in enumerate(_HEADER))
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td style='text-align:{'left' if i == 0 else 'right'}'>{_html.escape(cell)}</td>"
+            for i, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    more = f"<p>&hellip; and {hidden} classes that changed less</p>" if hidden else ""
+    facts = "".join(f"<li>{_html.escape(fact)}</li>" for fact in _facts(result))
+    return (
+        f"<div><strong>{_html.escape(_title(result))}</strong><ul>{facts}</ul>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
+    )
+
+
+def _title(result: Adjustment) -> str:
+    kind = {"prior": "Prior probability adjustment"}.get(
+        result.procedure, f"{'Bounded' if result.bounded else 'Unbounded'} adjustment for {_loss(result)}"
+    )
+    return f"{kind}: {result.n_rows:,} rows, {result.model.n_classes} classes"
+
+
+def _facts(result: Adjustment) -> list[str]:
+    certificate = result.certificate
+    fall = certificate.loss_reduction
+    facts = [
+        f"mean log loss {'falls by at least' if fall >= 0 else 'may rise, by at most'} {abs(fall):.6g}"
+        if result.procedure == "prior"
+        else f"mean loss falls by at least {fall:.6g}"
+    ]
+    facts[0] += ", if the wanted rates are those of these rows"
+    facts.append(f"rates off by at most {certificate.residual:.1e}, duality gap {certificate.gap:.1e}")
+    if result.model.reading.smoothing:
+        facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
+    if result.procedure != "prior":
+        state = "converged" if result.converged else "NOT CONVERGED"
+        facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
+    return facts
+
+
+def _loss(result: Adjustment) -> str:
+    name = repr(result.loss)
+    return name if len(name) <= 60 else f"{type(result.loss).__name__}(...)"
+
+
+def _table(result: Adjustment) -> tuple[list[tuple[str, str, str, str, str]], int]:
+    k = result.model.n_classes
+    names = [str(j) for j in range(k)] if result.classes is None else [str(c) for c in result.classes]
+    names = [name if len(name) <= 30 else name[:27] + "..." for name in names]
+    order = np.arange(k)
+    if k > _SHOWN:
+        order = np.sort(np.argsort(-np.abs(result.rates - result.before), kind="stable")[:_SHOWN])
+    shift = result.shift
+    rows = [
+        (names[j], _number(result.before[j]), _number(result.wanted[j]), _number(result.rates[j]), f"{shift[j]:+.4g}")
+        for j in order
+    ]
+    return rows, k - len(order)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
