@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray, IndexArray
 from baserate.engines import engine_for
-from baserate.errors import BadOption, BadRates, InfeasibleRates, NotConvergedWarning
+from baserate.errors import BadLoss, BadOption, BadRates, InfeasibleRates, NotConvergedWarning
 from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import (
     Reading,
@@ -246,6 +246,8 @@ def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Soluti
         if levels is not None:
             problem = problem.with_model(levels=levels)
             solution = _climb(problem, stop)
+    if not np.isfinite(solution.point.value):
+        raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
     if not solution.converged and problem.model.face.flat_at_zero:
         problem, solution = _soften(problem, stop)
     if not solution.converged:

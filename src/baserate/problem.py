@@ -161,7 +161,8 @@ class Problem:
         drift = float(shift @ self.kept_rates)
         value = offset - float(conjugate) + drift
         noise = _EPS * (float(size) + abs(offset) + abs(drift))
-        return Point(shift, value if np.isfinite(value) else -np.inf, self.kept_rates - mean, curvature, noise)
+        inside = np.isfinite(value) and bool(np.isfinite(mean).all())
+        return Point(shift, value if inside else -np.inf, self.kept_rates - mean, curvature, noise)
 
     def finish(self, shift: FloatArray) -> tuple[float, FloatArray]:
         """Write the adjusted rows; their mean divergence from the predictions, and their mean."""

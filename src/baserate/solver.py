@@ -99,6 +99,8 @@ def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: Fl
         # The dual is 0 at shift 0, so a start below that was a bad guess.
         point = evaluate(np.zeros_like(start))
         passes += 1
+    if not np.isfinite(point.value):
+        return Solution(point, passes, converged=False, diverged=False)
     best, misses, extra = point, 0, 0
     radius = _FIRST_RADIUS * _length(_damped(metric, point.gradient), metric)
     while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
