@@ -37,28 +37,29 @@ class HierarchicalLog(Loss):
     def __init__(self, groups: Sequence[int], weight: float = 1.0) -> None:
         self.groups = [int(g) for g in groups]
         self.weight = float(weight)
-        self._members = (np.array(self.groups)[:, None] == np.unique(self.groups)).astype(float)  # (k, groups)
+        names, self._of = np.unique(self.groups, return_inverse=True)  # the number of each class's group
+        self._members = np.eye(len(names))[self._of]  # (k, groups): q @ members are the groups' probabilities
 
     def phi(self, q: FloatArray) -> FloatArray:
         return _entropy(q) + self.weight * _entropy(q @ self._members)
 
     def gradient(self, q: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
-            return np.log(q) + self.weight * np.log(q @ self._members) @ self._members.T
+            return np.log(q) + self.weight * np.log(q @ self._members)[:, self._of]
 
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
         # Softmax inside each group, then softmax over the groups: a nested logit model.
         top = np.where(self._members.T > 0, x[:, None, :], -np.inf).max(axis=2)
-        inside = np.exp(x - np.maximum(top, -1e300) @ self._members.T)
+        inside = np.exp(x - np.maximum(top, -1e300)[:, self._of])
         total = inside @ self._members
         with np.errstate(divide="ignore"):
             height = (top + np.log(total)) / (1.0 + self.weight)
         share = np.exp(height - height.max(axis=1, keepdims=True)) / np.maximum(total, 1.0)
-        return inside * (share @ self._members.T) / (share * total).sum(axis=1, keepdims=True)
+        return inside * share[:, self._of] / (share * total).sum(axis=1, keepdims=True)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         same = self._members @ self._members.T
-        mass = (a @ self._members) @ self._members.T
+        mass = (a @ self._members)[:, self._of]
         within = (a.T * weights) @ np.divide(a, mass, out=np.zeros_like(a), where=mass > 0) * same
         return laplacian((self.weight * within + (a.T * weights) @ a) / (1.0 + self.weight))
 

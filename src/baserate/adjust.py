@@ -194,8 +194,7 @@ def prior_adjust(
         name = label(names, int(unseen[0]))
         raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
     ratio = np.divide(problem.kept_rates, old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
-    point = problem.evaluate(np.log(ratio))
-    return _adjustment(problem, names, True, Solution(point, 1, True, False), "prior")
+    return _adjustment(problem, names, True, _settled(np.log(ratio)), "prior")
 
 
 def _pose(
@@ -264,12 +263,18 @@ def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Soluti
 def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
     survey, rates = problem.survey, problem.kept_rates
     if len(rates) == 1:
-        return Solution(problem.evaluate(np.zeros(1)), 1, True, False)
+        return _settled(np.zeros(1))
     if start is None:
         already = float(np.abs(survey.mean[problem.model.keep] - rates).max()) <= 1e-15
         start = np.zeros(len(rates)) if already else problem.start()
     ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
     return solve(problem.evaluate, start, problem.metric(), Target(rates, stop.tol, stop.max_passes, ceiling))
+
+
+def _settled(shift: FloatArray) -> Solution:
+    """A shift that needs no search."""
+    point = Point(shift, 0.0, np.zeros_like(shift), np.zeros((len(shift), len(shift))), 0.0)
+    return Solution(point, n_passes=0, converged=True, diverged=False)
 
 
 def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:

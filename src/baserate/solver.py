@@ -64,7 +64,7 @@ class Target:
 
     def reached(self, point: Point) -> bool:
         """Whether the promised tolerance holds."""
-        return point.residual <= self.tol and point.gap <= 10 * self.tol
+        return self.error(point) <= self.tol
 
     def satisfied(self, point: Point) -> bool:
         """Whether nothing is left to gain: a rate of 1e-12 also has its first digits right."""
@@ -72,8 +72,8 @@ class Target:
         return self.reached(point) and bool((np.abs(point.gradient) <= small).all())
 
     def error(self, point: Point) -> float:
-        """How far a point is from the tolerance; at most ``tol`` where it is reached."""
-        return max(point.residual, point.gap / 10)
+        """How far a point is from optimal: its residual, or a tenth of its gap, relative to large objectives."""
+        return max(point.residual, 0.1 * point.gap / max(1.0, abs(point.value)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Assertions and random problems that several test files use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import baserate as br
+
+Array = NDArray[np.float64]
+
+ALL_LOSSES = [example for cls in br.losses.registered() for example in cls.examples()]
+"""Every registered loss, with a number of classes that it takes."""
+
+
+def loss_id(value: object) -> str | None:
+    return repr(value)[:60] if isinstance(value, br.losses.Loss) else None
+
+
+def assert_certified(result: br.Adjustment, *, bounded: bool = True) -> None:
+    """What every converged answer owes its user."""
+    certificate, a = result.certificate, result.probs
+    assert result.converged
+    assert certificate.residual <= 1e-10
+    assert certificate.gap <= 1e-9 * max(1.0, certificate.loss_reduction)
+    assert certificate.loss_reduction >= 0
+    assert np.abs(a.sum(axis=1) - 1).max() <= (1e-12 if bounded else 1e-12 * max(1, np.abs(a).max()))
+    if bounded:
+        assert a.min() >= 0
+    assert np.abs(result.rates - result.wanted).max() == certificate.residual
+
+
+def random_loss(rng: np.random.Generator, k: int) -> br.losses.Loss:
+    root = rng.normal(size=(k, k))
+    return [
+        br.losses.Log(),
+        br.losses.Brier(),
+        br.losses.Spherical(),
+        br.losses.RankedProbability(),
+        br.losses.Power(float(rng.choice([0.1, 0.5, 1.0, 1.3, 1.7, 2.0, 3.0, 5.0]))),
+        br.losses.Quadratic(root @ root.T + 0.1 * np.eye(k)),
+        br.losses.WeightedBrier(rng.uniform(0.2, 5.0, size=k)),
+    ][rng.integers(7)]
+
+
+@st.composite
+def labelled_problems(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]:
+    """Predictions, a loss, weights, and labels (one-hot rows or posteriors) with their own rates."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, k = draw(st.integers(1, 12)), draw(st.integers(2, 5))
+    sharpness = draw(st.sampled_from([0.3, 1.0, 3.0, 10.0]))
+    loss = random_loss(rng, k)
+    if isinstance(loss, br.losses.Power) and loss.beta < 1:
+        # Beyond this the dual points pass 1e15, where float64 has no digits left after the point.
+        sharpness = min(sharpness, 3.0)
+    logits = sharpness * rng.normal(size=(n, k))
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    weights = None if draw(st.booleans()) else rng.uniform(0.1, 3.0, size=n)
+    y = np.eye(k)[rng.integers(k, size=n)] if draw(st.booleans()) else rng.dirichlet(np.ones(k), size=n)
+    if zeros and not loss.pins_zeros:
+        p = np.where(rng.random(p.shape) < 0.3, 0.0, p)
+        p[np.arange(n), rng.integers(k, size=n)] += 0.1
+        p /= p.sum(axis=1, keepdims=True)
+    rates = np.average(y, axis=0, weights=weights)
+    return {"probs": p, "y": y, "rates": rates, "loss": loss, "sample_weight": weights}
+
+
+def mean_loss(loss: br.losses.Loss, p: Array, y: Array, weights: Array | None) -> float:
+    """Weighted mean divergence, written out independently of ``Loss.score``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = [loss.divergence(p[i : i + 1], y[i : i + 1])[0] for i in range(len(p))]
+    return float(np.average(rows, weights=weights))
