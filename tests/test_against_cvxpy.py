@@ -1,0 +1,135 @@
+"""The same answers as CVXPY, which is how the paper solves the problem, on a few hundred small problems."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from support import Array, loss_id
+
+import baserate as br
+from baserate.losses import Loss
+
+N_PROBLEMS = 40
+
+Divergence = Callable[[cp.Variable, Array], cp.Expression]
+
+
+def _power(beta: float) -> Divergence:
+    def divergence(a: cp.Variable, p: Array) -> cp.Expression:
+        slope = (beta * p ** (beta - 1) - 1) / (beta - 1)
+        constant = (p**beta - p).sum() / (beta - 1) - (slope * p).sum()
+        return (cp.sum(cp.power(a, beta)) - cp.sum(a)) / (beta - 1) - cp.sum(cp.multiply(slope, a)) - constant
+
+    return divergence
+
+
+def _quadratic(matrix: Array) -> Divergence:
+    root = np.linalg.cholesky(matrix)
+    return lambda a, p: cp.sum_squares((a - p) @ root)
+
+
+MATRIX = np.array([[2.0, 0.7, -0.3], [0.7, 1.0, 0.2], [-0.3, 0.2, 1.5]])
+RANKED = br.losses.RankedProbability.matrix(3) + 0.5  # the constant makes it definite and changes no divergence
+
+CLARABEL: list[tuple[str, dict[str, Any]]] = [
+    ("CLARABEL", {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}),
+    ("CLARABEL", {}),
+]
+
+# Loss, the same loss in CVXPY's words, the solver that the paper (or, beyond it, the cone's author) recommends with
+# its options, and how far that solver's own answer may be off.
+CASES: list[tuple[Loss, Divergence, list[tuple[str, dict[str, Any]]], float]] = [
+    (
+        br.losses.Brier(),
+        lambda a, p: cp.sum_squares(a - p),
+        [("OSQP", {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 100_000, "polishing": True})],
+        1e-6,
+    ),
+    (
+        br.losses.Log(),
+        lambda a, p: cp.sum(cp.kl_div(a, p)),
+        [("ECOS", {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10}), ("SCS", {"eps": 1e-9, "max_iters": 200_000})],
+        1e-4,
+    ),
+    (
+        br.losses.Spherical(),
+        lambda a, p: cp.sum(cp.norm(a, axis=1)) - cp.sum(cp.multiply(p / np.linalg.norm(p, axis=1, keepdims=True), a)),
+        CLARABEL,
+        1e-4,
+    ),
+    (br.losses.Power(1.5), _power(1.5), CLARABEL, 1e-3),
+    (br.losses.Power(0.5), _power(0.5), CLARABEL, 1e-3),
+    (br.losses.Power(3), _power(3), CLARABEL, 1e-2),
+    (br.losses.Quadratic(MATRIX), _quadratic(MATRIX), CLARABEL, 1e-4),
+    (br.losses.RankedProbability(), _quadratic(RANKED), CLARABEL, 1e-4),
+    (br.losses.WeightedBrier([0.5, 1, 4]), _quadratic(np.diag([0.5, 1, 4])), CLARABEL, 1e-4),
+]
+
+
+def reference(
+    p: Array, rates: Array, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], bounded: bool
+) -> Array:
+    """The adjusted predictions as CVXPY finds them; the second solver is asked if the first gives up."""
+    a = cp.Variable(p.shape)
+    constraints = [cp.sum(a, axis=1) == 1, cp.sum(a, axis=0) / len(p) == rates]
+    constraints += [a >= 0] if bounded else []
+    problem = cp.Problem(cp.Minimize(divergence(a, p)), constraints)
+    for name, options in solvers:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CVXPY's own, on deprecated solvers and inaccurate answers
+            try:
+                problem.solve(solver=name, warm_start=False, **options)
+            except cp.SolverError:
+                continue
+        if problem.status == cp.OPTIMAL:
+            return np.asarray(a.value)
+    pytest.fail(f"no reference solver succeeded: {problem.status}")
+
+
+def random_problem(seed: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 13))
+    p = rng.dirichlet(np.full(3, rng.choice([0.5, 1.0, 4.0])), size=n) * 0.999 + 0.001 / 3
+    return p, rng.dirichlet(np.full(3, rng.choice([0.7, 3.0]))) * 0.99 + 0.01 / 3
+
+
+@pytest.mark.parametrize(("loss", "divergence", "solvers", "accuracy"), CASES, ids=loss_id)
+def test_bounded(
+    loss: Loss, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], accuracy: float
+) -> None:
+    for seed in range(N_PROBLEMS):
+        p, rates = random_problem(seed)
+        ours = br.adjust(p, rates, loss=loss)
+        theirs = reference(p, rates, divergence, solvers, bounded=True)
+        np.testing.assert_allclose(ours.probs, theirs, rtol=0, atol=accuracy, err_msg=f"seed {seed}")
+        assert_not_worse(loss, p, ours.probs, np.maximum(theirs, 0), accuracy)
+
+
+@pytest.mark.parametrize(
+    ("loss", "divergence", "solvers", "accuracy"),
+    [case for case in CASES if case[0].domain == br.losses.REAL],
+    ids=loss_id,
+)
+def test_unbounded(
+    loss: Loss, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], accuracy: float
+) -> None:
+    for seed in range(N_PROBLEMS):
+        p, rates = random_problem(1000 + seed)
+        ours = br.adjust(p, rates, loss=loss, bounded=False)
+        theirs = reference(p, rates, divergence, solvers, bounded=False)
+        scale = np.abs(theirs).max()
+        np.testing.assert_allclose(ours.probs, theirs, rtol=0, atol=accuracy * scale, err_msg=f"seed {seed}")
+        assert_not_worse(loss, p, ours.probs, theirs, accuracy)
+
+
+def assert_not_worse(loss: Loss, p: Array, ours: Array, theirs: Array, accuracy: float) -> None:
+    """Our objective is at most theirs, plus what their answer gains by missing the constraints a little."""
+    objective, other = float(loss.divergence(p, ours).mean()), float(loss.divergence(p, theirs).mean())
+    missed = np.abs(theirs.sum(axis=1) - 1).max() + np.abs(theirs.mean(axis=0) - ours.mean(axis=0)).max()
+    slope = np.abs(loss.gradient(ours.clip(1e-12)) - loss.gradient(p)).max()
+    assert objective <= other + 10 * slope * missed + 1e-12
