@@ -33,6 +33,9 @@ RatesLike = ArrayLike | Mapping[Any, float]
 Names = tuple[Any, ...] | None
 
 
+_PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
+
+
 class Stop(NamedTuple):
     """When the caller wants to stop."""
 
@@ -239,7 +242,8 @@ def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Soluti
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
-    solution = _climb(problem, stop)
+    flat = problem.model.face.flat_at_zero
+    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop)
     if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
         levels = _resolve_zeros(problem, names)
         if levels is not None:
@@ -247,8 +251,8 @@ def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Soluti
             solution = _climb(problem, stop)
     if not np.isfinite(solution.point.value):
         raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
-    if not solution.converged and problem.model.face.flat_at_zero:
-        problem, solution = _soften(problem, stop)
+    if flat and not solution.converged and solution.n_passes < stop.max_passes:
+        problem, solution = _soften(problem, Stop(stop.tol, stop.max_passes - solution.n_passes))
     if not solution.converged:
         point = solution.point
         warnings.warn(
@@ -279,14 +283,16 @@ def _settled(shift: FloatArray) -> Solution:
 
 def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
     """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
-    shift, passes, share = None, 0, 1e-2
+    shift, passes, share = None, 0, max(1e-4, stop.tol)
     while True:
-        last = share <= stop.tol * 1.001
-        problem = problem.with_model(softness=stop.tol if last else share)
-        solution = _climb(problem, stop if last else Stop(1e-6, stop.max_passes), shift)
-        shift, passes, share = solution.point.shift, passes + solution.n_passes + 1, share / 10
-        if last:
-            return problem, replace(solution, n_passes=passes - 1)
+        last = share == stop.tol
+        problem = problem.with_model(softness=share)
+        left = stop.max_passes - passes
+        solution = _climb(problem, Stop(stop.tol if last else 1e-6, max(left, 1)), shift)
+        shift, passes = solution.point.shift, passes + solution.n_passes + 1
+        if last or passes >= stop.max_passes:
+            return problem, replace(solution, n_passes=passes, converged=solution.converged and last)
+        share = max(share / 10, stop.tol)
 
 
 def _coupled(point: Point, rates: FloatArray) -> bool:

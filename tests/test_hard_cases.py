@@ -1,0 +1,194 @@
+"""Problems that break simpler solvers. Each has to be solved, not excused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import Array, assert_certified, loss_id
+
+import baserate as br
+from baserate.losses import Loss
+
+LOSSES = [
+    br.losses.Log(),
+    br.losses.Brier(),
+    br.losses.Spherical(),
+    br.losses.Power(1.5),
+    br.losses.RankedProbability(),
+]
+BETAS = [0.1, 0.5, 1 - 1e-6, 1 + 1e-6, 1.5, 3, 8]
+
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+
+
+def dirichlet(n: int, k: int, seed: int, spread: float = 1.0) -> Array:
+    return np.random.default_rng(seed).dirichlet(np.full(k, spread), size=n)
+
+
+@each_loss
+@pytest.mark.parametrize("k", [3, 10, 50, 100])
+@pytest.mark.parametrize("sharpness", [1, 5, 20, 100, 300])
+def test_over_confident_nets(loss: Loss, k: int, sharpness: int) -> None:
+    rng = np.random.default_rng(k)
+    logits = sharpness * 1.5 * rng.normal(size=(400, k))
+    assert_certified(br.adjust(logits, rng.dirichlet(np.ones(k)), loss=loss, from_logits=True))
+
+
+@each_loss
+@pytest.mark.parametrize("sharpness", [1, 20])
+@pytest.mark.parametrize(
+    "rates",
+    [[1e-12, 0.3, 0.7 - 1e-12], [1 - 1e-9, 5e-10, 5e-10], [1e-12, 1e-9, 1 - 1e-9 - 1e-12], [1e-6, 1e-3, 0.999 - 1e-6]],
+)
+def test_extreme_rates(loss: Loss, sharpness: int, rates: list[float]) -> None:
+    logits = sharpness * np.random.default_rng(0).normal(size=(300, 3))
+    assert_certified(br.adjust(logits, rates, loss=loss, from_logits=True))
+
+
+def test_a_rate_of_1e_minus_12_gets_its_digits_right() -> None:
+    result = br.adjust(dirichlet(300, 3, seed=1), [1e-12, 0.4, 0.6 - 1e-12])
+    assert result.rates[0] == pytest.approx(1e-12, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+def test_rates_equal_to_the_mean_give_the_input_back(loss: Loss) -> None:
+    p = dirichlet(200, 5, seed=2)
+    result = br.adjust(p, p.mean(axis=0), loss=loss)
+    np.testing.assert_allclose(result.probs, p, rtol=0, atol=1e-12)
+    assert result.certificate.loss_reduction <= 1e-15
+
+
+@each_loss
+def test_all_rows_equal(loss: Loss) -> None:
+    result = br.adjust(np.tile([0.2, 0.3, 0.5], (100, 1)), [0.5, 0.25, 0.25], loss=loss)
+    assert_certified(result)
+    np.testing.assert_allclose(result.probs, np.tile([0.5, 0.25, 0.25], (100, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:], ids=loss_id)
+def test_one_hot_rows(loss: Loss) -> None:
+    rows = np.eye(4, dtype=np.int64)[np.random.default_rng(3).integers(4, size=300)]
+    assert_certified(br.adjust(rows, [0.1, 0.2, 0.3, 0.4], loss=loss))
+
+
+def test_one_hot_rows_under_brier_by_hand() -> None:
+    # Of 4 rows 3 predict class 0. Half of each must go: the rows of class 0 give up 1/3 each, the other stays.
+    rows = np.array([[1, 0], [1, 0], [1, 0], [0, 1]])
+    result = br.adjust(rows, [0.5, 0.5], loss="brier")
+    np.testing.assert_allclose(result.probs, [[2 / 3, 1 / 3]] * 3 + [[0, 1]], atol=1e-12)
+    assert result.certificate.loss_reduction == pytest.approx(3 / 4 * 2 / 9)
+
+
+@each_loss
+def test_two_classes(loss: Loss) -> None:
+    assert_certified(br.adjust(dirichlet(2000, 2, seed=4), [0.01, 0.99], loss=loss))
+
+
+@each_loss
+def test_a_thousand_classes(loss: Loss) -> None:
+    assert_certified(br.adjust(dirichlet(300, 1000, seed=5), dirichlet(1, 1000, seed=6)[0], loss=loss))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_one_row_becomes_the_rates(loss: Loss, k: int) -> None:
+    rates = dirichlet(1, k, seed=7, spread=3.0)[0]
+    result = br.adjust(dirichlet(1, k, seed=8), rates, loss=loss)
+    assert_certified(result)
+    np.testing.assert_allclose(result.probs[0], rates, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_two_rows(loss: Loss, k: int) -> None:
+    assert_certified(br.adjust(dirichlet(2, k, seed=9), dirichlet(1, k, seed=10)[0], loss=loss))
+
+
+@each_loss
+def test_one_row_with_all_the_weight(loss: Loss) -> None:
+    p, rates = dirichlet(50, 4, seed=11), np.array([0.1, 0.2, 0.3, 0.4])
+    weights = np.zeros(50)
+    weights[7] = 3
+    result = br.adjust(p, rates, loss=loss, sample_weight=weights)
+    assert_certified(result)
+    np.testing.assert_allclose(result.probs[7], rates, atol=1e-10)
+
+
+@each_loss
+def test_duplicated_classes(loss: Loss) -> None:
+    p = dirichlet(200, 3, seed=12)
+    twins = np.column_stack([p[:, 0] / 2, p[:, 0] / 2, p[:, 1], p[:, 2]])
+    assert_certified(br.adjust(twins, [0.1, 0.3, 0.2, 0.4], loss=loss))
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:], ids=loss_id)
+def test_a_column_of_zeros_can_be_filled(loss: Loss) -> None:
+    p = np.column_stack([dirichlet(200, 3, seed=13), np.zeros(200)])
+    result = br.adjust(p, [0.2, 0.3, 0.4, 0.1], loss=loss)
+    assert_certified(result)
+
+
+@each_loss
+def test_classes_of_rate_0_get_probability_0(loss: Loss) -> None:
+    result = br.adjust(dirichlet(200, 5, seed=14), [0.2, 0, 0.5, 0.3, 0], loss=loss)
+    assert_certified(result)
+    assert not result.probs[:, [1, 4]].any()
+    assert np.isneginf(result.shift[[1, 4]]).all()
+    assert np.isnan(result.certificate.sensitivity[[1, 4]]).all()
+
+
+@each_loss
+def test_one_class_takes_all(loss: Loss) -> None:
+    result = br.adjust(dirichlet(20, 3, seed=15), [0, 1, 0], loss=loss)
+    assert_certified(result)
+    np.testing.assert_array_equal(result.probs, np.tile([0.0, 1.0, 0.0], (20, 1)))
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("k", [3, 5, 10])
+@pytest.mark.parametrize("spread", [0.2, 1.0])
+def test_power_family(beta: float, k: int, spread: float) -> None:
+    p = dirichlet(300, k, seed=16, spread=spread)
+    assert_certified(br.adjust(p, dirichlet(1, k, seed=17)[0], loss=br.losses.Power(beta)))
+
+
+def test_power_8_on_many_small_probabilities_is_softened_and_says_so() -> None:
+    # 0.02^7 is 1e-12: neighbouring floating-point shifts are too far apart to hit these rates.
+    p = dirichlet(50, 50, seed=18, spread=0.5)
+    rates = dirichlet(1, 50, seed=19)[0]
+    result = br.adjust(p, rates, loss=br.losses.Power(8))
+    assert_certified(result)
+    assert result.model.softness == 1e-10
+    assert result.certificate.gap >= 2e-10
+    np.testing.assert_allclose(result.apply(p), result.probs, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [10, 30])
+def test_ranked_probability_is_general_quadratic(k: int) -> None:
+    p, rates = dirichlet(100, k, seed=20, spread=0.3), dirichlet(1, k, seed=21)[0]
+    ranked = br.adjust(p, rates, loss="ranked")
+    assert_certified(ranked)
+    quadratic = br.adjust(p, rates, loss=br.losses.Quadratic(br.losses.RankedProbability.matrix(k)))
+    assert_certified(quadratic)
+    np.testing.assert_allclose(quadratic.probs, ranked.probs, atol=1e-9)
+
+
+def test_spherical_without_bounds_has_a_solution_however_large_the_shift() -> None:
+    p = dirichlet(100, 4, seed=22)
+    for rates in ([0.97, 0.01, 0.01, 0.01], [1 - 3e-9, 1e-9, 1e-9, 1e-9], [1.0, 0, 0, 0]):
+        result = br.adjust(p, rates, loss="spherical", bounded=False)
+        assert_certified(result, bounded=False)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_denormal_and_tiny_probabilities(loss: str) -> None:
+    p = np.array([[1.0, 5e-324], [1.0, 1e-300], [0.5, 0.5]])
+    assert_certified(br.adjust(p, [0.3, 0.7], loss=loss))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+def test_float32_with_ten_million_rows(loss: Loss) -> None:
+    rng = np.random.default_rng(23)
+    p = np.concatenate([rng.dirichlet(np.ones(4), size=1_000_000).astype(np.float32) for _ in range(10)])
+    assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4], loss=loss))
