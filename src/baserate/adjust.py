@@ -242,7 +242,7 @@ def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Soluti
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
-    flat = problem.model.face.flat_at_zero
+    flat = problem.model.loss.flat_at_zero
     solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop)
     if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
         levels = _resolve_zeros(problem, names)

@@ -252,22 +252,27 @@ def _find_root(
     low: FloatArray,
     high: FloatArray,
 ) -> FloatArray:
-    """The number of each row at which its entries sum to 1: Newton's method inside a shrinking bracket.
+    """The number of each row at which its entries sum to 1.
 
-    ``entries(t, rows)`` gives the entries of some rows at their numbers ``t``; each rises with ``t``.
+    ``entries(t, rows)`` gives the entries of some rows at their numbers ``t``; each rises with ``t``. Newton's method
+    inside a shrinking bracket; a step that leaves the bracket, or is more than half of the one before, is replaced by
+    bisection, since next to a kink Newton's steps can be right in direction and useless in length.
     """
     answer = high.copy()
-    rows, t = np.arange(len(high)), high.copy()
+    rows, t, last = np.arange(len(high)), high.copy(), np.full_like(high, np.inf)
     for _ in range(_MAX_STEPS):
         a = entries(t, rows)
         excess = a.sum(axis=1, keepdims=True) - 1.0
         high, low = np.where(excess >= 0, t, high), np.where(excess <= 0, t, low)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = t - excess / slope(t, a)
-        step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        trusted = (step > low) & (step < high) & (np.abs(step - t) <= 0.5 * last)
+        step = np.where(trusted, step, 0.5 * (low + high))
         answer[rows] = t
-        busy = ((np.abs(excess) > 1e-16) & (step != t) & (step > low) & (step < high))[:, 0]
+        rounding = 1e-16 * (4.0 + np.sqrt(a.shape[1]))
+        busy = ((np.abs(excess) > rounding) & (step > low) & (step < high))[:, 0]
         if not busy.any():
             break
+        last = np.abs(step - t)[busy]
         rows, t, low, high = rows[busy], step[busy], low[busy], high[busy]
     return answer
