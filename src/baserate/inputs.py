@@ -111,12 +111,12 @@ class Reading:
             _refuse(~np.isfinite(raw), raw, first_row, "probabilities must be finite")
         hint = "for logits or log probabilities pass from_logits=True"
         _refuse(raw < 0, raw, first_row, f"probabilities must not be negative; {hint}")
-        sums = raw.sum(axis=1, dtype=np.float64)
         if self.normalize:
-            empty = np.flatnonzero(sums == 0)
+            empty = np.flatnonzero(~raw.any(axis=1))
             if empty.size:
                 raise BadProbabilities(f"row {first_row + empty[0]} is all 0 and cannot be normalised")
             return
+        sums = raw.sum(axis=1, dtype=np.float64)
         off = np.abs(sums - 1.0)
         bad = np.flatnonzero(off > _SUM_TOLERANCE.get(raw.dtype, _DEFAULT_SUM_TOLERANCE))
         if bad.size:

@@ -197,17 +197,16 @@ class Problem:
         if block.scratch is not None:
             block.scratch[:, : eta.shape[1]] = eta
         # On a face the offset is still that of the whole simplex, where p lies.
-        loss = Softened(model.loss, model.softness) if model.softness else model.loss
-        full = (
-            eta
-            if len(model.keep) == model.n_classes
-            else replace(model, keep=np.arange(model.n_classes)).dual_rows(rows)
-        )
-        conjugate = loss.conjugate(full, p)
-        height = np.where(np.isneginf(full), -np.inf, loss.phi(np.eye(model.n_classes)) - full).max(axis=1)
-        w = block.weights
+        whole = model if len(model.keep) == model.n_classes else replace(model, keep=np.arange(model.n_classes))
+        full = eta if whole is model else whole.dual_rows(rows)
+        conjugate = whole.face.conjugate(full, p)
+        corners = whole.face.phi(np.eye(model.n_classes))
+        height = np.where(np.isneginf(full), -np.inf, corners - full).max(axis=1)
         zeros = np.isneginf(full).sum() if model.loss.pins_zeros else 0
-        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), w @ (height + conjugate)
+        w = block.weights
+        with np.errstate(invalid="ignore"):  # a loss that overflows is refused when its dual is found not to be finite
+            ceiling = w @ (height + conjugate)
+        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), ceiling
 
     def _eta(self, block: Block) -> FloatArray:
         if block.scratch is not None:

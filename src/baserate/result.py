@@ -219,9 +219,9 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         raise ValueError(f"kept_classes is {keep.tolist()}, not rising numbers of {k} classes")
     chosen = from_json(fields["loss"]) if loss is None else loss
     bounded = as_flag("bounded", fields["bounded"])
-    reading = Reading(as_flag("from_logits", fields["from_logits"]), False, float(fields["smoothing"]))
+    reading = Reading(as_flag("from_logits", fields["from_logits"]), False, _share(fields["smoothing"]))
     inside = bounded or np.isfinite(chosen.domain.low)
-    model = RowModel(chosen, bool(inside), k, keep, reading, levels, float(fields["softness"]))
+    model = RowModel(chosen, bool(inside), k, keep, reading, levels, _share(fields["softness"]))
     shift = _vector(fields["shift"], len(keep))
     certificate = Certificate(
         float(fields["loss_reduction"]),
@@ -245,6 +245,13 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         procedure=str(fields["procedure"]),
         answer=None,
     )
+
+
+def _share(value: Any) -> float:
+    share = float(value)
+    if not 0 <= share < 1:
+        raise ValueError(f"expected a number from 0 up to 1, not {value!r}")
+    return share
 
 
 def _vector(values: Any, length: int) -> FloatArray:

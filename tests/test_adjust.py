@@ -1,0 +1,180 @@
+"""What callers may pass, and that they get what they were promised for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support import assert_certified
+
+import baserate as br
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet(np.ones(4), size=60)
+R = np.array([0.4, 0.3, 0.2, 0.1])
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asfortranarray,
+        np.ndarray.tolist,
+        lambda p: tuple(map(tuple, p)),
+        lambda p: np.repeat(p, 2, axis=0)[::2],
+        lambda p: p[:, ::-1][:, ::-1],
+        lambda p: p.astype(">f8"),
+        lambda p: p.astype(np.longdouble),
+        lambda p: np.lib.stride_tricks.as_strided(p, p.shape, p.strides, writeable=False),
+        lambda p: np.ma.masked_array(p),
+        memoryview,
+    ],
+)
+def test_any_array_like_gives_the_same_answer(convert: Any) -> None:
+    np.testing.assert_allclose(br.adjust(convert(P), R).probs, br.adjust(P, R).probs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float16, 1e-3), (np.float32, 1e-6), (np.float64, 0)])
+def test_float_types(dtype: type, accuracy: float) -> None:
+    result = br.adjust(P.astype(dtype), R)
+    assert_certified(result)
+    assert result.probs.dtype == np.float64
+    np.testing.assert_allclose(result.probs, br.adjust(P, R).probs, rtol=0, atol=accuracy)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.bool_])
+def test_integers_0_and_1(dtype: type) -> None:
+    rows = np.eye(3, dtype=dtype)[[0, 0, 1, 2]]
+    result = br.adjust(rows, [0.4, 0.3, 0.3], loss="brier")
+    assert_certified(result)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
+def test_the_input_is_never_changed(loss: str) -> None:
+    p, rates, weights = P.copy(), R.copy(), RNG.random(len(P))
+    kept = p.copy(), rates.copy(), weights.copy()
+    p.flags.writeable = rates.flags.writeable = weights.flags.writeable = False
+    result = br.adjust(p, rates, loss=loss, sample_weight=weights, normalize=True, zeros=1e-9)
+    result.apply(p)
+    for before, now in zip(kept, (p, rates, weights), strict=True):
+        np.testing.assert_array_equal(before, now)
+    assert not np.shares_memory(result.probs, p)
+
+
+def test_rates_as_a_dict_in_any_order() -> None:
+    names = ["ant", "bee", "cat", "dog"]
+    by_name = {"dog": 0.1, "ant": 0.4, "cat": 0.2, "bee": 0.3}
+    result = br.adjust(P, by_name, classes=names)
+    np.testing.assert_array_equal(result.probs, br.adjust(P, R).probs)
+    assert result.classes == tuple(names)
+
+
+def test_classes_may_be_numbers_or_numpy_values() -> None:
+    result = br.adjust(P, {3: 0.1, 2: 0.2, 1: 0.3, 0: 0.4}, classes=np.arange(4))
+    assert result.classes == (0, 1, 2, 3)
+    assert all(type(c) is int for c in result.classes)
+
+
+def test_logits_and_log_probabilities_are_probabilities_in_another_form() -> None:
+    expected = br.adjust(P, R).probs
+    for logits in (np.log(P), np.log(P) + RNG.normal(size=(60, 1)), (np.log(P) - 500).tolist()):
+        np.testing.assert_allclose(br.adjust(logits, R, from_logits=True).probs, expected, atol=1e-12)
+    for loss in ("brier", "ranked"):
+        result = br.adjust(np.log(P), R, loss=loss, from_logits=True)
+        np.testing.assert_allclose(result.probs, br.adjust(P, R, loss=loss).probs, atol=1e-12)
+
+
+def test_log_loss_never_leaves_the_log_domain() -> None:
+    # As probabilities all rows would be (1, 0): exp(-2000) is 0.
+    logits = np.array([[0.0, -2000.0], [0.0, -3000.0], [0.0, -1000.0], [0.0, -4000.0]])
+    result = br.adjust(logits, [0.5, 0.5], from_logits=True)
+    assert_certified(result)
+    assert result.probs[2, 1] == pytest.approx(1)
+    assert result.probs[0, 1] == pytest.approx(1)
+    assert result.probs[1, 1] == pytest.approx(0)
+    assert result.shift[1] - result.shift[0] == pytest.approx(2500, abs=500)
+
+
+def test_minus_infinity_is_a_hard_zero_among_logits() -> None:
+    result = br.adjust([[0.0, -np.inf, 0.0], [0.0, 0.0, 0.0]], [0.4, 0.1, 0.5], from_logits=True)
+    assert_certified(result)
+    assert result.probs[0, 1] == 0
+
+
+def test_a_finite_logit_is_no_hard_zero_under_any_loss() -> None:
+    logits = np.array([[0.0, -900.0], [0.0, -800.0], [-900.0, 0.0]])
+    for loss in ("log", br.losses.Power(0.99)):
+        assert_certified(br.adjust(logits, [0.5, 0.5], loss=loss, from_logits=True))
+
+
+def test_normalize_divides_rows_by_their_sums() -> None:
+    scaled = P * RNG.uniform(0.1, 1e6, size=(60, 1))
+    np.testing.assert_allclose(br.adjust(scaled, R, normalize=True).probs, br.adjust(P, R).probs, atol=1e-12)
+    huge = np.array([[1e308, 1e308, 1e308], [1, 1, 2]])
+    assert_certified(br.adjust(huge, [0.2, 0.3, 0.5], normalize=True))
+
+
+def test_smoothing_adds_to_every_probability() -> None:
+    p = np.array([[1.0, 0.0, 0.0], [0.2, 0.8, 0.0]])
+    smoothed = (p + 1e-3) / (1 + 3e-3)
+    rates = [0.3, 0.3, 0.4]
+    np.testing.assert_allclose(br.adjust(p, rates, zeros=1e-3).probs, br.adjust(smoothed, rates).probs, atol=1e-12)
+    with np.errstate(divide="ignore"):
+        logits = np.log(p)
+    as_logits = br.adjust(logits, rates, zeros=1e-3, from_logits=True)
+    np.testing.assert_allclose(as_logits.probs, br.adjust(smoothed, rates).probs, atol=1e-12)
+    np.testing.assert_allclose(br.adjust(p, rates, zeros=1e-3).apply(p), br.adjust(smoothed, rates).probs, atol=1e-12)
+
+
+def test_zeros_are_kept_under_log_loss_and_moved_under_brier() -> None:
+    p = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    rates = [0.3, 0.2, 0.5]
+    assert br.adjust(p, [0.4, 0.4, 0.2]).probs[0, 2] == 0
+    assert br.adjust(p, rates, loss="brier").probs[0, 2] > 0
+
+
+def test_weights_are_relative() -> None:
+    w = RNG.random(60)
+    one, other = br.adjust(P, R, sample_weight=w), br.adjust(P, R, sample_weight=1e300 * w)
+    np.testing.assert_allclose(one.probs, other.probs, atol=1e-12)
+    np.testing.assert_allclose(np.average(one.probs, axis=0, weights=w), R, atol=1e-12)
+
+
+def test_a_loose_tolerance_is_quicker_and_true_to_its_word() -> None:
+    logits = 100 * RNG.normal(size=(300, 8))
+    loose = br.adjust(logits, np.full(8, 0.125), from_logits=True, tol=1e-3)
+    tight = br.adjust(logits, np.full(8, 0.125), from_logits=True)
+    assert loose.converged
+    assert loose.certificate.residual <= 1e-3
+    assert loose.n_passes < tight.n_passes
+
+
+def test_unbounded_log_loss_is_bounded_log_loss() -> None:
+    unbounded = br.adjust(P, R, bounded=False)
+    assert not unbounded.bounded
+    np.testing.assert_array_equal(unbounded.probs, br.adjust(P, R).probs)
+
+
+def test_prior_adjustment_to_rate_0_and_from_an_unused_class() -> None:
+    p = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
+    result = br.prior_adjust(p, [0.5, 0.5, 0.0], [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(result.probs, [[1, 0, 0], [1, 0, 0]])
+    kept = br.prior_adjust(p, [0.5, 0.5, 0.0], [0.2, 0.2, 0.6])
+    np.testing.assert_allclose(kept.probs, p, atol=1e-15)
+
+
+def test_prior_adjustment_undoes_undersampling() -> None:
+    # A calibrated model trained on as many positives as negatives, used where 1 in 100 is positive.
+    x = np.linspace(-3, 3, 7)
+    trained = 1 / (1 + np.exp(-x))
+    true = 0.01 * trained / (0.01 * trained + 0.99 * (1 - trained))
+    result = br.prior_adjust(np.column_stack([1 - trained, trained]), [0.5, 0.5], [0.99, 0.01])
+    np.testing.assert_allclose(result.probs[:, 1], true, rtol=1e-12)
+
+
+def test_a_loss_whose_values_are_not_finite_is_refused() -> None:
+    overflowing = br.losses.Separable(lambda q: np.exp(q), np.exp, np.exp, np.log)
+    assert br.adjust(P, R, loss=overflowing).converged
+    reciprocal = br.losses.Separable(lambda q: 1 / q, lambda q: -(q**-2.0), lambda q: 2 * q**-3.0)
+    with pytest.raises(br.errors.BadLoss, match="values that are not finite"):
+        br.adjust([[1.0, 1e-200], [0.5, 0.5]], [0.5, 0.5], loss=reciprocal)

@@ -1,0 +1,415 @@
+"""Every kind of bad input has its own message, with the numbers in it, and nothing is half-done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import baserate as br
+from baserate import errors
+
+P = [[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]
+R = [0.5, 0.3, 0.2]
+
+
+def with_entry(i: int, j: int, value: float, n: int = 100) -> np.ndarray:
+    p = np.tile([0.7, 0.2, 0.1], (n, 1))
+    p[i, j] = value
+    return p
+
+
+BAD_PROBS: list[tuple[Any, str]] = [
+    (with_entry(42, 1, np.nan), r"row 42, column 1 is nan; probabilities must be finite"),
+    (with_entry(99, 2, np.inf), r"row 99, column 2 is inf"),
+    (with_entry(3, 0, -0.1), r"row 3, column 0 is -0\.1; probabilities must not be negative; .*from_logits=True"),
+    (
+        with_entry(7, 0, 0.8),
+        r"1 of 100 rows .* do not sum to 1; the worst is row 7, which sums to 1\.1\. .*normalize=True",
+    ),
+    ([[7, 2, 1], [3, 3, 4]], r"2 of 2 rows .* sums to 10"),
+    ([0.7, 0.2, 0.1], r"2 dimensions \(rows, classes\), but has shape \(3,\).*column_stack"),
+    (np.ones((2, 2, 2)), r"has shape \(2, 2, 2\)"),
+    (np.empty((0, 3)), r"empty: its shape is \(0, 3\)"),
+    ([], r"2 dimensions"),
+    ([[1.0], [1.0]], r"1 column; at least 2 classes are needed; .*column_stack"),
+    (np.empty((2, 0)), r"0 columns"),
+    ([["a", "b", "c"], ["d", "e", "f"]], r"must hold real numbers, but has dtype <U1"),
+    ([[0.7, 0.3], [0.1, 0.2, 0.7]], r"rows have different lengths"),
+    (np.array([[0.7, 0.2, 0.1]]) + 0j, r"dtype complex128; take the real part"),
+    (np.array([[0.7, 0.2, 0.1]], dtype=object), r"dtype object; convert it with \.astype\(float\)"),
+    (np.array([[0.7, None, 0.1]], dtype=object), r"dtype object"),
+    (np.ma.masked_array([[0.7, 0.2, 0.1]], mask=[[0, 1, 0]]), r"masked entries"),
+    (None, r"dtype object"),
+    ("abc", r"real numbers"),
+]
+
+
+@pytest.mark.parametrize(("probs", "message"), BAD_PROBS, ids=range(len(BAD_PROBS)))
+def test_bad_probabilities(probs: Any, message: str) -> None:
+    with pytest.raises(errors.BadProbabilities, match=message):
+        br.adjust(probs, R)
+
+
+def test_row_numbers_count_from_the_start_of_the_input_not_of_a_block() -> None:
+    with pytest.raises(errors.BadProbabilities, match="row 123456, column 2 is nan"):
+        br.adjust(with_entry(123_456, 2, np.nan, n=200_000), R)
+
+
+def test_sparse_matrices_are_refused_with_the_way_out() -> None:
+    from scipy.sparse import csr_array
+
+    with pytest.raises(errors.BadProbabilities, match=r"sparse matrix; pass probs\.toarray\(\)"):
+        br.adjust(csr_array(P), R)
+
+
+BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
+    ([0.5, 0.6, -0.1], {}, r"rate of class 2 is -0\.1; rates must be 0 or more"),
+    ([0.5, np.nan, 0.5], {}, r"rate of class 1 is nan; rates must be finite"),
+    ([0.5, 0.3, 0.3], {}, r"rates sum to 1\.1, not 1"),
+    ([0.5, 0.5], {}, r"rates must be 3 numbers, one for each class, but have shape \(2,\)"),
+    ([[0.5, 0.3, 0.2]], {}, r"shape \(1, 3\)"),
+    (0.5, {}, r"shape \(\)"),
+    (["a", "b", "c"], {}, r"must be real numbers, but have dtype <U1"),
+    ([0.5, [0.3], 0.2], {}, r"must be 3 numbers"),
+    ({"a": 0.5, "b": 0.5}, {}, r"rates is a dict: pass classes= with the names of the 3 columns"),
+    ({"a": 0.5, "b": 0.5}, {"classes": ["a", "b", "c"]}, r"rates has no rate for 'c'"),
+    (
+        {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.1},
+        {"classes": ["a", "b", "c"]},
+        r"'d' is not among the classes 'a', 'b', 'c'",
+    ),
+    ({"a": 0.5, "b": 0.3, "C": 0.2}, {"classes": ["a", "b", "c"]}, r"no rate for 'c'; 'C' is not among"),
+]
+
+
+@pytest.mark.parametrize(("rates", "options", "message"), BAD_RATES, ids=range(len(BAD_RATES)))
+def test_bad_rates(rates: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.BadRates, match=message):
+        br.adjust(P, rates, **options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, -1], r"sample_weight\[1\] is -1\.0; weights must be finite and 0 or more"),
+        ([1, np.nan], r"sample_weight\[1\] is nan"),
+        ([0, 0], r"all weights are 0"),
+        ([1, 1, 1], r"shape \(2,\), one for each row, but has \(3,\)"),
+        ([[1], [1]], r"but has \(2, 1\)"),
+        (["a", "b"], r"real numbers"),
+        ([1, [2]], r"list of numbers"),
+    ],
+)
+def test_bad_weights(weights: Any, message: str) -> None:
+    with pytest.raises(errors.BadWeights, match=message):
+        br.adjust(P, R, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"zeros": "drop"}, r"zeros must be 'keep' or a number between 0 and 1 to smooth by, such as 1e-6, not 'drop'"),
+        ({"zeros": -1e-6}, r"not -1e-06"),
+        ({"zeros": 0}, r"not 0"),
+        ({"zeros": True}, r"not True"),
+        ({"bounded": "no"}, r"bounded must be True or False, not 'no'"),
+        ({"from_logits": 1}, r"from_logits must be True or False, not 1"),
+        ({"normalize": None}, r"normalize must be True or False"),
+        ({"tol": 0}, r"tol must be a number between 0 and 1, not 0"),
+        ({"tol": "small"}, r"not 'small'"),
+        ({"max_passes": 0}, r"max_passes must be a whole number above 0, not 0"),
+        ({"max_passes": 2.5}, r"not 2\.5"),
+        ({"classes": ["a", "b"]}, r"classes has 2 names, but there are 3 columns"),
+        ({"classes": ["a", "b", "a"]}, r"classes names 'a' more than once"),
+        ({"classes": "abc"}, r"classes must be a list of 3 names"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.BadOption, match=message):
+        br.adjust(P, R, **options)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (
+            "logloss",
+            r"unknown loss 'logloss'; use one of 'brier', 'log', 'ranked', 'spherical' or an object of br\.losses",
+        ),
+        ("power", r"it needs parameters, so pass br\.losses\.Power\(\.\.\.\)"),
+        (br.losses.Brier, r"pass an instance, Brier\(\.\.\.\), not the class"),
+        (3, r"unknown loss 3"),
+        (br.losses.Quadratic(np.eye(4)), r"Quadratic was made for 4 classes, but there are 3"),
+    ],
+)
+def test_unknown_or_unfitting_losses(loss: Any, message: str) -> None:
+    with pytest.raises(errors.BadLoss, match=message):
+        br.adjust(P, R, loss=loss)
+
+
+@pytest.mark.parametrize("beta", [0, -1, np.nan, np.inf, "2", None, True, 1j])
+def test_bad_beta(beta: Any) -> None:
+    with pytest.raises(errors.BadLoss, match="Power needs a"):
+        br.losses.Power(beta)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), r"square matrix of at least 2 classes, not one of shape \(2, 3\)"),
+        ([[1, 2], [0, 1]], r"not symmetric: entry \(0, 1\) is 2, \(1, 0\) is 0"),
+        ([[1, np.nan], [np.nan, 1]], r"not finite"),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, -3]], r"not positive definite on vectors that sum to 0.*along \["),
+        (np.ones((3, 3)), r"not positive definite"),
+    ],
+)
+def test_bad_matrix(matrix: Any, message: str) -> None:
+    with pytest.raises(errors.BadLoss, match=message):
+        br.losses.Quadratic(matrix)
+
+
+@pytest.mark.parametrize("weights", [[1, 0], [1, -1], [[1, 2]], [1, np.inf]])
+def test_bad_class_weights(weights: Any) -> None:
+    with pytest.raises(errors.BadLoss, match="class weights must be finite numbers above 0"):
+        br.losses.WeightedBrier(weights)
+
+
+def square(q: np.ndarray) -> np.ndarray:
+    return q**2
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ((square, lambda q: 3 * q, lambda q: 0 * q + 3), r"df is not the derivative of f: at q = 1e-06 it gives 3e-06"),
+        (
+            (square, lambda q: 2 * q, lambda q: 0 * q + 1),
+            r"ddf is not the derivative of df: at q = .* it gives 1, but 2",
+        ),
+        (
+            (square, lambda q: 2 * q, lambda q: 0 * q + 2, lambda x: x),
+            r"df_inverse is not the inverse of df: at df\(q\), q =",
+        ),
+        (
+            (lambda q: -(q**2), lambda q: -2 * q, lambda q: 0 * q - 2),
+            r"f is not strictly convex: df is -2e-06 at q = 1e-06 and -0\.0002 at q = 0\.0001",
+        ),
+        (
+            (lambda q: q**3 - q**2, lambda q: 3 * q**2 - 2 * q, lambda q: 6 * q - 2),
+            r"f is not strictly convex",
+        ),
+        ((lambda q: 3 * q, lambda q: 0 * q + 3, lambda q: 0 * q), r"f is not strictly convex"),
+        ((square, lambda q: 2.0, lambda q: 0 * q + 2), r"df must answer element by element, but gave shape \(\)"),
+        ((square, "2q", lambda q: 0 * q + 2), r"df must be a function"),
+        ((square, lambda q: 1 / 0, lambda q: 0 * q + 2), r"df failed on an array of 17 numbers: division by zero"),
+        ((lambda q: np.log(q - 0.5), lambda q: 2 * q, lambda q: 0 * q + 2), r"f is nan at 1e-06; it must be finite"),
+    ],
+)
+def test_generators_that_define_no_proper_loss(functions: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(errors.BadLoss, match=message):
+        br.losses.Separable(*functions)
+
+
+class Wrong(br.losses.Loss):
+    """Brier score with one method broken."""
+
+    name = "wrong"
+
+    def __init__(self, broken: str) -> None:
+        self.broken = broken
+        self.good = br.losses.Brier()
+
+    def phi(self, q: Any) -> Any:
+        return -self.good.phi(q) if self.broken == "convexity" else self.good.phi(q)
+
+    def gradient(self, q: Any) -> Any:
+        sign = {"gradient": 1.5, "convexity": -1.0}.get(self.broken, 1.0)
+        return sign * self.good.gradient(q)
+
+    def row_map(self, x: Any, *, bounded: bool = True) -> Any:
+        return self.good.row_map(2 * x if self.broken == "row_map" else x, bounded=bounded)
+
+    def jacobian(self, a: Any, weights: Any, *, bounded: bool = True) -> Any:
+        return (2 if self.broken == "jacobian" else 1) * self.good.jacobian(a, weights, bounded=bounded)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("gradient", r"gradient is not the derivative of phi, for instance at p = \["),
+        ("convexity", r"phi is not strictly convex, for instance at p = \["),
+        ("row_map", r"row_map does not undo link, for instance at p = \["),
+        ("jacobian", r"jacobian is not the derivative of row_map, for instance at p = \["),
+    ],
+)
+def test_a_subclass_with_a_wrong_method_is_told_where(broken: str, message: str) -> None:
+    with pytest.raises(errors.BadLoss, match=message):
+        br.adjust(P, R, loss=Wrong(broken))
+
+
+def test_a_right_subclass_passes_the_same_checks() -> None:
+    np.testing.assert_allclose(br.adjust(P, R, loss=Wrong("nothing")).probs, br.adjust(P, R, loss="brier").probs)
+
+
+def test_logits() -> None:
+    logits = np.zeros((5, 3))
+    logits[2, 1] = np.nan
+    with pytest.raises(errors.BadProbabilities, match=r"row 2, column 1 is nan; logits must be finite or -inf"):
+        br.adjust(logits, R, from_logits=True)
+    logits[2, 1] = np.inf
+    with pytest.raises(errors.BadProbabilities, match=r"row 2, column 1 is inf"):
+        br.adjust(logits, R, from_logits=True)
+    logits[2] = -np.inf
+    with pytest.raises(errors.BadProbabilities, match=r"all logits of row 2 are -inf"):
+        br.adjust(logits, R, from_logits=True)
+
+
+def test_rows_of_zeros_cannot_be_normalised() -> None:
+    with pytest.raises(errors.BadProbabilities, match=r"row 1 is all 0"):
+        br.adjust([[1, 1, 2], [0, 0, 0]], R, normalize=True)
+
+
+def test_prior_adjustment_from_a_rate_of_0() -> None:
+    with pytest.raises(errors.BadRates, match=r"the old rate of class 2 is 0, but it is predicted"):
+        br.prior_adjust(P, [0.5, 0.5, 0], R)
+    with pytest.raises(errors.BadRates, match=r"old_rates sum to 0\.5"):
+        br.prior_adjust(P, [0.5, 0, 0], R)
+
+
+def test_labels() -> None:
+    brier = br.losses.Brier()
+    for y, message in [
+        ([0], r"shape \(1,\), but there are 2 predictions of 3 classes"),
+        ([0, 3], r"y\[1\] is 3, but the columns are numbered 0 to 2"),
+        ([0, -1], r"y\[1\] is -1"),
+        (["a", "b"], r"holds <U1 values; pass column numbers"),
+        ([0.0, 1.0], r"holds float64 values"),
+        (np.eye(2), r"shape \(2, 2\), but the predictions have shape \(2, 3\)"),
+        ([[1, 0, 0], [1, 1, 0]], r"row 1 of y sums to 2"),
+        ([["a"] * 3] * 2, r"must be numeric"),
+    ]:
+        with pytest.raises(errors.BadLabels, match=message):
+            brier.score(P, y)
+
+
+def test_apply_checks_what_it_gets() -> None:
+    result = br.adjust(P, R)
+    for rows, message in [
+        ([[0.5, 0.5]], r"new_probs has 2 columns, but the adjustment was fitted on 3 classes"),
+        ([[0.5, 0.5, 0.5]], r"1 of 1 rows .* sums to 1\.5"),
+        ([[np.nan, 0.5, 0.5]], r"row 0, column 0 is nan"),
+        (0.5, r"has shape \(\)"),
+    ]:
+        with pytest.raises(errors.BadProbabilities, match=message):
+            result.apply(rows)
+
+
+def test_apply_to_a_row_that_has_no_unbounded_answer() -> None:
+    flat = np.full((50, 3), 1 / 3)
+    result = br.adjust(flat, [0.9, 0.05, 0.05], loss="spherical", bounded=False)
+    with pytest.raises(
+        errors.BadProbabilities, match=r"row 1 has no unbounded adjustment by this shift; .*bounded=True"
+    ):
+        result.apply([[1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0]])
+
+
+def test_apply_to_a_row_that_allows_only_classes_of_rate_0() -> None:
+    result = br.adjust([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0.5, 0.5, 0])
+    with pytest.raises(
+        br.InfeasibleRates, match=r"row 0 gives probability only to classes whose rate is 0 \(columns \[2\]\)"
+    ):
+        result.apply([0, 0, 1])
+
+
+def test_a_warning_states_residual_and_gap_if_passes_run_out() -> None:
+    logits = 300 * np.random.default_rng(0).normal(size=(200, 10))
+    with pytest.warns(
+        br.NotConvergedWarning, match=r"after 3 passes with the rates off by 0\.\d+ \(tol=1e-10\) .*gap of"
+    ):
+        result = br.adjust(logits, np.full(10, 0.1), from_logits=True, max_passes=3)
+    assert not result.converged
+    assert "NOT CONVERGED" in repr(result)
+    assert result.certificate.residual > 1e-10
+
+
+def damage(path: Path, **changes: Any) -> None:
+    document = json.loads(path.read_text())
+    document.update(changes)
+    path.write_text(json.dumps(document))
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    br.adjust(P, R).save(path)
+    good = path.read_text()
+    for changes, message in [
+        ({"version": 2}, r"has version 2, but this baserate reads version 1"),
+        ({"format": "other"}, r"is not a saved adjustment"),
+        ({"shift": [0, 0, 5]}, r"was changed after it was saved"),
+        ({"checksum": "0" * 64}, r"was changed after it was saved"),
+        ({"extra": 1}, r"was changed after it was saved"),
+    ]:
+        path.write_text(good)
+        damage(path, **changes)
+        with pytest.raises(errors.BadFile, match=message):
+            br.load(path)
+    for text, message in [
+        ("", "is not a JSON file"),
+        (good[:100], "is not a JSON file"),
+        ("[1, 2]", "is not a saved adjustment"),
+        (good.replace('"gap":', '"gap": NaN, "old":'), "is not a JSON file"),
+        ("\x80\x81", "is not a"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(errors.BadFile, match=message):
+            br.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(errors.BadFile, match="is not a JSON file"):
+        br.load(path)
+    with pytest.raises(FileNotFoundError):
+        br.load(tmp_path / "absent.json")
+
+
+def resealed(path: Path, **changes: Any) -> None:
+    """Change fields and make the checksum fit again, as a determined hand would."""
+    from baserate import files
+
+    fields = files.read_json(path)
+    fields.update(changes)
+    files.write_json(path, fields)
+
+
+def test_fields_that_make_no_sense_are_refused_even_with_a_right_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    for changes in [
+        {"shift": [0.0, 1.0]},
+        {"shift": ["a", "b", "c"]},
+        {"shift": None},
+        {"kept_classes": [0, 1, 7]},
+        {"kept_classes": [2, 1, 0]},
+        {"n_classes": "many"},
+        {"bounded": "yes"},
+        {"loss": {"name": "secret"}},
+        {"loss": {"name": "power", "beta": -1}},
+        {"loss": {"name": "power", "gamma": 2}},
+        {"loss": "log"},
+        {"classes": ["a", "a", "b"]},
+        {"smoothing": "x"},
+        {"smoothing": -1.0},
+        {"levels": [0, 1]},
+    ]:
+        br.adjust(P, R).save(path)
+        resealed(path, **changes)
+        with pytest.raises(errors.BadFile, match="does not describe an adjustment"):
+            br.load(path)
+
+
+def test_every_error_is_a_value_error() -> None:
+    for name in ("BadProbabilities", "BadRates", "BadWeights", "BadLabels", "BadOption", "BadLoss", "BadFile"):
+        assert issubclass(getattr(errors, name), ValueError)
+    assert issubclass(br.InfeasibleRates, br.BaserateError)
+    assert issubclass(br.BaserateError, ValueError)

@@ -1,0 +1,155 @@
+"""The answer as people meet it: printed, applied, saved and loaded."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import ALL_LOSSES, loss_id
+
+import baserate as br
+from baserate.losses import Loss
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet(np.ones(3), size=40)
+NAMES = ["ant", "bee", "cat"]
+
+
+@pytest.fixture
+def result() -> br.Adjustment:
+    return br.adjust(P, [0.5, 0.3, 0.2], classes=NAMES)
+
+
+def test_repr_says_what_was_done_and_what_is_guaranteed(result: br.Adjustment) -> None:
+    text = repr(result)
+    assert text.startswith("Bounded adjustment for Log(): 40 rows, 3 classes")
+    assert f"mean loss falls by at least {result.certificate.loss_reduction:.6g}" in text
+    assert "if the wanted rates are those of these rows" in text
+    for name, wanted in zip(NAMES, ["0.5000", "0.3000", "0.2000"], strict=True):
+        row = next(line for line in text.splitlines() if line.split()[:1] == [name])
+        assert row.split()[2:4] == [wanted, wanted]
+
+
+def test_repr_of_many_classes_stays_short() -> None:
+    p = RNG.dirichlet(np.ones(500), size=20)
+    text = repr(br.adjust(p, np.full(500, 1 / 500)))
+    assert len(text.splitlines()) < 25
+    assert "and 488 classes that changed less" in text
+
+
+def test_repr_of_prior_adjustment_admits_that_the_loss_may_rise() -> None:
+    text = repr(br.prior_adjust([[0.6, 0.4], [0.6, 0.4]], [0.5, 0.5], [0.1, 0.9]))
+    assert text.startswith("Prior probability adjustment: 2 rows, 2 classes")
+    worse = br.prior_adjust([[0.9, 0.1], [0.9, 0.1]], [0.99, 0.01], [0.5, 0.5])
+    assert worse.certificate.loss_reduction < 0
+    assert "mean log loss may rise, by at most" in repr(worse)
+
+
+class Cells(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_html_escapes_names_and_balances_its_tags() -> None:
+    evil = ['<img src=x onerror="alert(1)">', "a & b", "plain"]
+    page = br.adjust(P, [0.5, 0.3, 0.2], classes=evil)._repr_html_()
+    cells = Cells()
+    cells.feed(page)
+    assert "img" not in cells.tags
+    assert "a & b" in cells.texts
+    assert cells.tags.count("tr") == 4
+    assert page.count("<td") == page.count("</td>")
+
+
+def test_apply_takes_one_row_or_many(result: br.Adjustment) -> None:
+    many = result.apply(P)
+    np.testing.assert_allclose(many, result.probs, atol=1e-15)
+    for i in (0, 7):
+        one = result.apply(P[i])
+        assert one.shape == (3,)
+        np.testing.assert_allclose(one, many[i], atol=1e-15)
+    np.testing.assert_allclose(result.apply(P[:5].astype(np.float32)), many[:5], atol=1e-6)
+    np.testing.assert_allclose(result.apply(np.log(P), from_logits=True), many, atol=1e-12)
+    np.testing.assert_allclose(result.apply(7 * P, normalize=True), many, atol=1e-12)
+
+
+def test_apply_remembers_that_the_fit_took_logits() -> None:
+    fitted = br.adjust(np.log(P), [0.5, 0.3, 0.2], from_logits=True)
+    np.testing.assert_allclose(fitted.apply(np.log(P)), fitted.probs, atol=1e-14)
+    np.testing.assert_allclose(fitted.apply(P, from_logits=False), fitted.probs, atol=1e-12)
+
+
+@pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
+def test_a_saved_adjustment_works_like_the_one_that_was_saved(loss: Loss, k: int, tmp_path: Path) -> None:
+    p = RNG.dirichlet(np.full(k, 2.0), size=30)
+    made = br.adjust(p, RNG.dirichlet(np.full(k, 5.0)), loss=loss, classes=[f"class {j}" for j in range(k)])
+    made.save(tmp_path / "shift.json")
+    given = loss if isinstance(loss, br.losses.Separable) else None
+    loaded = br.load(tmp_path / "shift.json", loss=given)
+    np.testing.assert_array_equal(loaded.apply(p), made.apply(p))
+    assert repr(loaded) == repr(made)
+    assert loaded.loss == loss
+    np.testing.assert_array_equal(loaded.shift, made.shift)
+    np.testing.assert_array_equal(loaded.certificate.sensitivity, made.certificate.sensitivity)
+
+
+def test_limits_rate_0_smoothing_and_unbounded_survive_saving(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    tight = np.array([[1.0, 0, 0], [0.4, 0.6, 0], [0.2, 0.2, 0.6]])
+    for p, rates, options in [
+        (tight, [1 / 3, 1 / 3, 1 / 3], {}),
+        (P, [0.5, 0.5, 0.0], {}),
+        (P, [0.5, 0.5, 0.0], {"loss": "ranked"}),
+        (tight, [0.2, 0.3, 0.5], {"zeros": 1e-4}),
+        (P, [0.98, 0.01, 0.01], {"loss": "brier", "bounded": False}),
+    ]:
+        made = br.adjust(p, rates, **options)
+        made.save(path)
+        np.testing.assert_array_equal(br.load(path).apply(p), made.apply(p))
+
+
+def test_a_loaded_adjustment_has_no_rows_and_says_so(result: br.Adjustment, tmp_path: Path) -> None:
+    result.save(tmp_path / "shift.json")
+    with pytest.raises(br.BaserateError, match=r"holds the shift but no rows; use apply\(probs\)"):
+        _ = br.load(tmp_path / "shift.json").probs
+
+
+def test_files_are_json_and_leave_no_debris(result: br.Adjustment, tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    result.save(path)
+    document = json.loads(path.read_text())
+    assert document["version"] == 1
+    assert document["classes"] == NAMES
+    assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
+    result.save(str(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
+
+
+def test_a_failed_save_leaves_the_old_file(result: br.Adjustment, tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    result.save(path)
+    before = path.read_text()
+    odd = br.adjust(P, [0.5, 0.3, 0.2], classes=[("a", 1), ("b", 2), ("c", 3)])
+    with pytest.raises(br.BaserateError, match="class names must be strings, numbers or booleans to be saved"):
+        odd.save(path)
+    assert path.read_text() == before
+    with pytest.raises(FileNotFoundError):
+        result.save(tmp_path / "no such folder" / "shift.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
+
+
+def test_shift_has_mean_zero_and_is_the_change_of_the_gradient(result: br.Adjustment) -> None:
+    assert result.shift.sum() == pytest.approx(0, abs=1e-12)
+    change = result.loss.gradient(result.probs) - result.loss.gradient(P)
+    np.testing.assert_allclose(change - change.mean(axis=1, keepdims=True), np.tile(result.shift, (40, 1)), atol=1e-10)
