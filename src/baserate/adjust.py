@@ -111,10 +111,10 @@ def adjust(
     >>> import baserate as br
     >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
     >>> result.probs.round(3)
-    array([[0.432, 0.568],
-           [0.168, 0.832]])
+    array([[0.425, 0.575],
+           [0.175, 0.825]])
     >>> round(result.certificate.loss_reduction, 4)
-    0.1399
+    0.14
     """
     target = Stop(_as_tolerance(tol), _as_passes(max_passes))
     problem, names = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)

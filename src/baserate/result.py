@@ -130,7 +130,7 @@ class Adjustment:
         >>> import baserate as br
         >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
         >>> result.apply([0.5, 0.5]).round(3)
-        array([0.233, 0.767])
+        array([0.241, 0.759])
         """
         raw = as_matrix(new_probs, what="new_probs", one_row=True)
         k = self.model.n_classes

@@ -20,7 +20,7 @@ class Log(Loss):
     Examples
     --------
     >>> import baserate as br
-    >>> float(br.losses.Log().score([[0.5, 0.5], [0.9, 0.1]], [0, 1]).__round__(6))
+    >>> round(br.losses.Log().score([[0.5, 0.5], [0.9, 0.1]], [0, 1]), 6)
     1.497866
     """
 

@@ -31,7 +31,7 @@ class Power(SeparableLoss):
     >>> import baserate as br
     >>> p, y = [[0.7, 0.2, 0.1]], [1]
     >>> [round(br.losses.Power(beta).score(p, y), 4) for beta in (1, 1.5, 2)]
-    [1.6094, 1.4101, 1.14]
+    [1.6094, 1.3651, 1.14]
     """
 
     name = "power"

@@ -10,6 +10,7 @@ from baserate.errors import BadLoss
 from baserate.losses.base import Loss
 
 _BY_NAME: dict[str, type[Loss]] = {}
+_BY_WORD: dict[str, type[Loss]] = {}  # those that need no parameter, so that their name says all
 
 L = TypeVar("L", bound=type[Loss])
 
@@ -20,6 +21,8 @@ def register(cls: L) -> L:
     if known is not None and known.__qualname__ != cls.__qualname__:
         raise BadLoss(f"the name {cls.name!r} is taken by {known.__qualname__}; give {cls.__qualname__} another")
     _BY_NAME[cls.name] = cls
+    if not _needs_arguments(cls):
+        _BY_WORD[cls.name] = cls
     return cls
 
 
@@ -32,15 +35,14 @@ def as_loss(loss: str | Loss) -> Loss:
     """A loss from its name, or the loss itself."""
     if isinstance(loss, Loss):
         return loss
-    plain = {name: cls for name, cls in _BY_NAME.items() if not _needs_arguments(cls)}
-    if isinstance(loss, str) and loss in plain:
-        return plain[loss]()
+    if isinstance(loss, str) and loss in _BY_WORD:
+        return _BY_WORD[loss]()
     hint = ""
     if isinstance(loss, type) and issubclass(loss, Loss):
         hint = f"; pass an instance, {loss.__name__}(...), not the class"
     elif isinstance(loss, str) and loss in _BY_NAME:
         hint = f"; it needs parameters, so pass br.losses.{_BY_NAME[loss].__name__}(...)"
-    raise BadLoss(f"unknown loss {loss!r}{hint}; use one of {', '.join(map(repr, plain))} or an object of br.losses")
+    raise BadLoss(f"unknown loss {loss!r}{hint}; use one of {', '.join(map(repr, _BY_WORD))} or an object of br.losses")
 
 
 def _needs_arguments(cls: type[Loss]) -> bool:

@@ -139,8 +139,8 @@ class Separable(SeparableLoss):
     >>> import baserate as br
     >>> chi2 = br.losses.Separable(lambda q: 1 / q, lambda q: -q**-2.0, lambda q: 2 * q**-3.0, lambda x: (-x)**-0.5)
     >>> br.adjust([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5], loss=chi2).probs.round(3)
-    array([[0.281, 0.719],
-           [0.719, 0.281]])
+    array([[0.14, 0.86],
+           [0.86, 0.14]])
     """
 
     name = "separable"

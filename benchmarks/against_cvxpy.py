@@ -1,0 +1,103 @@
+"""Ours and CVXPY, the paper's way, on the same problem in the same run; `make bench` runs this.
+
+Prints a table of times, ratios and accuracies: a fast wrong answer is not faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+import baserate as br
+
+CASES = {
+    # loss, CVXPY's name for its divergence, solver
+    "log": [("ECOS", lambda a, p: cp.sum(cp.kl_div(a, p))), ("SCS", lambda a, p: cp.sum(cp.kl_div(a, p)))],
+    "brier": [("OSQP", lambda a, p: cp.sum_squares(a - p)), ("CLARABEL", lambda a, p: cp.sum_squares(a - p))],
+}
+
+
+def cvxpy_answer(p: np.ndarray, rates: np.ndarray, solver: str, divergence: Callable[..., Any]) -> np.ndarray:
+    a = cp.Variable(p.shape)
+    constraints = [cp.sum(a, axis=1) == 1, cp.sum(a, axis=0) / len(p) == rates, a >= 0]
+    cp.Problem(cp.Minimize(divergence(a, p)), constraints).solve(solver=solver)
+    return np.asarray(a.value)
+
+
+def timed(call: Callable[[], np.ndarray], repeats: int) -> tuple[float, np.ndarray]:
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        answer = call()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), answer
+
+
+def measure(n: int, k: int, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    p, rates = rng.dirichlet(np.ones(k), size=n), rng.dirichlet(np.full(k, 3.0))
+    rows = []
+    for loss, others in CASES.items():
+        measure_of = br.losses.as_loss(loss)
+        br.adjust(p, rates, loss=loss)  # imports
+        ours, answer = timed(lambda loss=loss: br.adjust(p, rates, loss=loss).probs, 21)
+        rows.append(row(loss, "baserate", ours, ours, answer, p, rates, measure_of))
+        for solver, divergence in others:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # CVXPY's own, on deprecated solvers and inaccurate answers
+                theirs, answer = timed(lambda s=solver, d=divergence: cvxpy_answer(p, rates, s, d), 3)
+            rows.append(row(loss, f"CVXPY + {solver}", theirs, ours, answer, p, rates, measure_of))
+    return rows
+
+
+def row(
+    loss: str,
+    who: str,
+    seconds: float,
+    ours: float,
+    a: np.ndarray,
+    p: np.ndarray,
+    rates: np.ndarray,
+    by: br.losses.Loss,
+) -> dict[str, Any]:
+    return {
+        "loss": loss,
+        "who": who,
+        "milliseconds": 1e3 * seconds,
+        "times_ours": seconds / ours,
+        "residual": float(np.abs(a.mean(axis=0) - rates).max()),
+        "objective": float(by.divergence(p, np.maximum(a, 0)).mean()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--classes", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.json"))
+    options = parser.parse_args()
+    rows = measure(options.rows, options.classes, seed=0)
+    print(f"{options.rows} rows x {options.classes} classes, median times in one run\n")
+    print(f"{'loss':7} {'solver':18} {'ms':>9} {'times ours':>11} {'residual':>9} {'objective':>14}")
+    for r in rows:
+        print(
+            f"{r['loss']:7} {r['who']:18} {r['milliseconds']:9.2f} {r['times_ours']:11.0f} "
+            f"{r['residual']:9.0e} {r['objective']:14.10f}"
+        )
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "cvxpy": cp.__version__}
+    shape = {"rows": options.rows, "classes": options.classes}
+    options.out.write_text(json.dumps({**shape, "versions": versions, "results": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
