@@ -22,7 +22,7 @@ stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/against_cvxpy.py
+	$(BIN)/python benchmarks/against_cvxpy.py --readme
 
 # The demo needs only what a user installs; the checks need the development tools as well.
 $(VENV)/.run: pyproject.toml

@@ -80,23 +80,42 @@ def row(
     }
 
 
+def table(n: int, k: int, rows: list[dict[str, Any]]) -> str:
+    lines = [
+        f"| {n} × {k} | solver | ms (median) | times ours | largest error of a rate | objective |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['loss']} | {r['who']} | {r['milliseconds']:.2f} | {r['times_ours']:.0f} "
+        f"| {r['residual']:.0e} | {r['objective']:.9f} |"
+        for r in rows
+    ]
+    return "\n".join(lines)
+
+
+def write_into_readme(text: str) -> None:
+    readme = Path(__file__).parents[1] / "README.md"
+    before, rest = readme.read_text().split("<!-- bench -->\n")
+    _, after = rest.split("<!-- /bench -->")
+    readme.write_text(f"{before}<!-- bench -->\n{text}\n<!-- /bench -->{after}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--classes", type=int, default=8)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.json"))
+    parser.add_argument(
+        "--readme", action="store_true", help="write the table into README.md, and the figures beside this file"
+    )
     options = parser.parse_args()
     rows = measure(options.rows, options.classes, seed=0)
-    print(f"{options.rows} rows x {options.classes} classes, median times in one run\n")
-    print(f"{'loss':7} {'solver':18} {'ms':>9} {'times ours':>11} {'residual':>9} {'objective':>14}")
-    for r in rows:
-        print(
-            f"{r['loss']:7} {r['who']:18} {r['milliseconds']:9.2f} {r['times_ours']:11.0f} "
-            f"{r['residual']:9.0e} {r['objective']:14.10f}"
-        )
-    versions = {"python": platform.python_version(), "numpy": np.__version__, "cvxpy": cp.__version__}
-    shape = {"rows": options.rows, "classes": options.classes}
-    options.out.write_text(json.dumps({**shape, "versions": versions, "results": rows}, indent=1) + "\n")
+    text = table(options.rows, options.classes, rows)
+    print(text)
+    if options.readme:
+        write_into_readme(text)
+        versions = {"python": platform.python_version(), "numpy": np.__version__, "cvxpy": cp.__version__}
+        figures = {"rows": options.rows, "classes": options.classes, "versions": versions, "results": rows}
+        Path(__file__).with_name("results.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -61,13 +61,18 @@ def _facts(result: Adjustment) -> list[str]:
         else f"mean loss falls by at least {fall:.6g}"
     ]
     facts[0] += ", if the wanted rates are those of these rows"
-    facts.append(f"rates off by at most {certificate.residual:.1e}, duality gap {certificate.gap:.1e}")
+    facts.append(f"rates off by at most {_bound(certificate.residual)}, duality gap at most {_bound(certificate.gap)}")
     if result.model.reading.smoothing:
         facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
     if result.procedure != "prior":
         state = "converged" if result.converged else "NOT CONVERGED"
         facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
     return facts
+
+
+def _bound(value: float) -> str:
+    """The next power of ten; below 1e-12 lies rounding, which is another on every machine."""
+    return f"{10.0 ** np.ceil(np.log10(max(value, 1e-12)) - 1e-9):.0e}"
 
 
 def _loss(result: Adjustment) -> str:

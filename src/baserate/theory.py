@@ -1,6 +1,6 @@
 """The paper's theory as functions, to check on one's own data.
 
-Heiser, Allikivi, Kull (2020), "Shift Happens: Adjusting Classifiers", doi:10.1007/978-3-030-46147-8_4.
+Heiser, Allikivi, Kull, "Shift Happens: Adjusting Classifiers", ECML PKDD 2019, doi:10.48550/arXiv.2111.02529.
 """
 
 from __future__ import annotations
