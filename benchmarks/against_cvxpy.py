@@ -82,7 +82,7 @@ def row(
 
 def table(n: int, k: int, rows: list[dict[str, Any]]) -> str:
     lines = [
-        f"| {n} × {k} | solver | ms (median) | times ours | largest error of a rate | objective |",
+        f"| {n} x {k} | solver | ms (median) | times ours | largest error of a rate | objective |",
         "|---|---|---|---|---|---|",
     ]
     lines += [
