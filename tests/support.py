@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -14,6 +16,11 @@ Array = NDArray[np.float64]
 
 ALL_LOSSES = [example for cls in br.losses.registered() for example in cls.examples()]
 """Every registered loss, with a number of classes that it takes."""
+
+
+def cases(n: int) -> settings:
+    """How many random cases a property is tried on: ``n``, or as many times that as BASERATE_CASES says."""
+    return settings(max_examples=n * int(os.environ.get("BASERATE_CASES", "1")))
 
 
 def loss_id(value: object) -> str | None:

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support import Array, assert_certified
+from support import Array, assert_certified, cases
 
 import baserate as br
 
@@ -37,7 +37,7 @@ def supports(draw: st.DrawFn) -> tuple[Array, Array]:
     return p, rates
 
 
-@settings(max_examples=500)
+@cases(500)
 @given(supports(), st.sampled_from(["log", 0.5]))
 def test_exactly_what_halls_condition_allows_is_solved(problem: tuple[Array, Array], loss: str | float) -> None:
     p, rates = problem

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from support import assert_certified, labelled_problems, mean_loss, random_loss
+from support import assert_certified, cases, labelled_problems, mean_loss, random_loss
 
 import baserate as br
 
 ROUNDING = 1e-8
 
 
-@settings(max_examples=600)
+@cases(600)
 @given(labelled_problems(zeros=True))
 def test_bounded_adjustment_lowers_the_loss_by_the_guaranteed_amount(problem: dict[str, Any]) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
@@ -29,7 +29,7 @@ def test_bounded_adjustment_lowers_the_loss_by_the_guaranteed_amount(problem: di
     assert result.certificate.loss_reduction == pytest.approx(moved, abs=1e-8 * (1 + moved))
 
 
-@settings(max_examples=300)
+@cases(300)
 @given(labelled_problems())
 def test_unbounded_adjustment_decomposes_the_loss_and_is_coherent(problem: dict[str, Any]) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
@@ -48,7 +48,7 @@ def test_unbounded_adjustment_decomposes_the_loss_and_is_coherent(problem: dict[
     assert spread <= 1e-8 * (1 + largest)
 
 
-@settings(max_examples=200)
+@cases(200)
 @given(labelled_problems())
 def test_inequality_chain(problem: dict[str, Any]) -> None:
     w = problem["sample_weight"]
@@ -61,7 +61,7 @@ def test_inequality_chain(problem: dict[str, Any]) -> None:
         assert chain.unbounded_move == pytest.approx(chain.unbounded_fall, abs=slack)
 
 
-@settings(max_examples=200)
+@cases(200)
 @given(labelled_problems(), st.sampled_from([1e-4, 1e-2, 0.3, 1.0]))
 def test_no_other_predictions_with_these_rates_are_nearer(problem: dict[str, Any], step: float) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
@@ -71,7 +71,7 @@ def test_no_other_predictions_with_these_rates_are_nearer(problem: dict[str, Any
     assert mean_loss(loss, problem["probs"], other, w) >= nearest - 1e-10 * (1 + nearest)
 
 
-@settings(max_examples=200)
+@cases(200)
 @given(labelled_problems(), st.integers(1, 3))
 def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str, Any], max_passes: int) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
@@ -83,7 +83,7 @@ def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str
     assert fall >= result.certificate.loss_reduction - ROUNDING * (1 + before)
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(labelled_problems())
 def test_closed_forms(problem: dict[str, Any]) -> None:
     p, rates, w = problem["probs"], problem["rates"], problem["sample_weight"]
@@ -97,7 +97,7 @@ def test_closed_forms(problem: dict[str, Any]) -> None:
         np.testing.assert_array_equal(br.adjust(p, rates, sample_weight=w, bounded=False).probs, result.probs)
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(labelled_problems())
 def test_the_shift_adjusts_the_fitted_rows_to_the_answer(problem: dict[str, Any]) -> None:
     problem.pop("y")
@@ -105,7 +105,7 @@ def test_the_shift_adjusts_the_fitted_rows_to_the_answer(problem: dict[str, Any]
     np.testing.assert_allclose(result.apply(problem["probs"]), result.probs, rtol=0, atol=1e-9)
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(labelled_problems())
 def test_a_second_adjustment_changes_nothing(problem: dict[str, Any]) -> None:
     problem.pop("y")
@@ -117,7 +117,7 @@ def test_a_second_adjustment_changes_nothing(problem: dict[str, Any]) -> None:
     assert again.certificate.loss_reduction <= 1e-9
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_order_of_rows_and_repeated_rows(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -132,7 +132,7 @@ def test_order_of_rows_and_repeated_rows(seed: int, k: int) -> None:
     np.testing.assert_allclose(repeated, np.repeat(weighted, times, axis=0), atol=1e-8)
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.sampled_from(["log", "brier", "spherical"]))
 def test_order_of_classes(seed: int, k: int, loss: str) -> None:
     rng = np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def test_order_of_classes(seed: int, k: int, loss: str) -> None:
     np.testing.assert_allclose(br.adjust(p[:, order], rates[order], loss=loss).probs, base[:, order], atol=1e-8)
 
 
-@settings(max_examples=80)
+@cases(80)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_sensitivity_is_the_derivative_of_the_guarantee(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -155,7 +155,7 @@ def test_sensitivity_is_the_derivative_of_the_guarantee(seed: int, k: int) -> No
     assert given_by_us == pytest.approx((up - down) / (2 * h), rel=1e-3, abs=1e-4 * (1 + abs(given_by_us)))
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 def test_prior_adjustment_is_bayes_rule(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
