@@ -23,7 +23,7 @@ FLOORS = [
     ["solver"],
     ["problem"],
     ["feasibility", "text"],
-    ["result"],
+    ["fit", "result"],
     ["adjust"],
     ["theory"],
 ]

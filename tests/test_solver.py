@@ -79,17 +79,15 @@ def test_passes_are_counted_and_kept_to() -> None:
     solution = solve(evaluate, np.zeros(3), METRIC, Target(RATES, 1e-10, 7))
     assert len(calls) == solution.n_passes == 7
     assert not solution.converged
-    assert not solution.diverged
 
 
-def test_a_function_without_a_maximum_is_seen_to_diverge() -> None:
+def test_a_function_without_a_maximum_is_given_up_at_its_ceiling() -> None:
     slope = CENTRE @ [1.0, 0.0, -0.5]
 
     def evaluate(shift: Array) -> Point:
         return Point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
 
     solution = solve(evaluate, np.zeros(3), METRIC, Target(RATES, 1e-10, 100, ceiling=50.0))
-    assert solution.diverged
     assert not solution.converged
     assert solution.n_passes < 30
 

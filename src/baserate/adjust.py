@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.engines import engine_for
-from baserate.errors import BadLoss, BadOption, BadRates, InfeasibleRates, NotConvergedWarning
-from baserate.feasibility import Blockage, diagnose
+from baserate.errors import BadOption, BadRates
+from baserate.fit import Names, Stop, fit, settled
 from baserate.inputs import (
     Reading,
     as_classes,
@@ -27,20 +24,9 @@ from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
 from baserate.problem import Problem, RowModel
 from baserate.result import Adjustment, Certificate
-from baserate.solver import Point, Solution, Target, solve
+from baserate.solver import Solution
 
 RatesLike = ArrayLike | Mapping[Any, float]
-Names = tuple[Any, ...] | None
-
-
-_PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
-
-
-class Stop(NamedTuple):
-    """When the caller wants to stop."""
-
-    tol: float
-    max_passes: int
 
 
 def adjust(
@@ -116,9 +102,9 @@ def adjust(
     >>> round(result.certificate.loss_reduction, 4)
     0.14
     """
-    target = Stop(_as_tolerance(tol), _as_passes(max_passes))
+    stop = Stop(_as_tolerance(tol), _as_passes(max_passes))
     problem, names = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)
-    problem, solution = _solved(problem, names, target)
+    problem, solution = fit(problem, names, stop)
     return _adjustment(problem, names, bool(bounded), solution, "adjust")
 
 
@@ -197,7 +183,7 @@ def prior_adjust(
         name = label(names, int(unseen[0]))
         raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
     ratio = np.divide(problem.kept_rates, old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
-    return _adjustment(problem, names, True, _settled(np.log(ratio)), "prior")
+    return _adjustment(problem, names, True, settled(np.log(ratio)), "prior")
 
 
 def _pose(
@@ -235,90 +221,6 @@ def _as_passes(max_passes: object) -> int:
     if isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool) and max_passes >= 1:
         return int(max_passes)
     raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
-
-
-def _solved(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
-    """Solve, and if that fails, find out why and solve what can be solved."""
-    pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
-    if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
-        _resolve_zeros(problem, names)
-    flat = problem.model.loss.flat_at_zero
-    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop)
-    if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
-        levels = _resolve_zeros(problem, names)
-        if levels is not None:
-            problem = problem.with_model(levels=levels)
-            solution = _climb(problem, stop)
-    if not np.isfinite(solution.point.value):
-        raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
-    if flat and not solution.converged and solution.n_passes < stop.max_passes:
-        problem, solution = _soften(problem, Stop(stop.tol, stop.max_passes - solution.n_passes))
-    if not solution.converged:
-        point = solution.point
-        warnings.warn(
-            f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={stop.tol:g}) "
-            f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
-            NotConvergedWarning,
-            stacklevel=3,
-        )
-    return problem, solution
-
-
-def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
-    survey, rates = problem.survey, problem.kept_rates
-    if len(rates) == 1:
-        return _settled(np.zeros(1))
-    if start is None:
-        already = float(np.abs(survey.mean[problem.model.keep] - rates).max()) <= 1e-15
-        start = np.zeros(len(rates)) if already else problem.start()
-    ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
-    return solve(problem.evaluate, start, problem.metric(), Target(rates, stop.tol, stop.max_passes, ceiling))
-
-
-def _settled(shift: FloatArray) -> Solution:
-    """A shift that needs no search."""
-    point = Point(shift, 0.0, np.zeros_like(shift), np.zeros((len(shift), len(shift))), 0.0)
-    return Solution(point, n_passes=0, converged=True, diverged=False)
-
-
-def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
-    """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
-    shift, passes, share = None, 0, max(1e-4, stop.tol)
-    while True:
-        last = share == stop.tol
-        problem = problem.with_model(softness=share)
-        left = stop.max_passes - passes
-        solution = _climb(problem, Stop(stop.tol if last else 1e-6, max(left, 1)), shift)
-        shift, passes = solution.point.shift, passes + solution.n_passes + 1
-        if last or passes >= stop.max_passes:
-            return problem, replace(solution, n_passes=passes, converged=solution.converged and last)
-        share = max(share / 10, stop.tol)
-
-
-def _coupled(point: Point, rates: FloatArray) -> bool:
-    """Whether probability visibly flows between all classes, so that the solution is no limit at infinity."""
-    from scipy.sparse.csgraph import connected_components
-
-    flow = -point.curvature > 1e-6 * np.minimum.outer(rates, rates)
-    return bool(connected_components(flow, directed=False, return_labels=False) == 1)
-
-
-def _resolve_zeros(problem: Problem, names: Names) -> IndexArray | None:
-    found = diagnose(problem)
-    if not isinstance(found, Blockage):
-        return found
-    who = " and ".join(label(names, int(j)) for j in found.classes[:5])
-    if len(found.classes) > 5:
-        who += f" and {len(found.classes) - 5} more"
-    together = " together" if len(found.classes) > 1 else ""
-    raise InfeasibleRates(
-        f"{who} would need mean {found.wanted:.6g}{together}, but only {found.n_rows} of {problem.engine.n_rows} rows "
-        f"give {'them' if together else 'it'} a probability above 0, which allows at most {found.reachable:.6g}; pass "
-        'zeros=1e-6 to smooth the zeros, choose a loss that can move them ("brier"), or correct the rates',
-        classes=[int(j) if names is None else names[j] for j in found.classes],
-        reachable=found.reachable,
-        wanted=found.wanted,
-    )
 
 
 def _adjustment(problem: Problem, names: Names, bounded: bool, solution: Solution, procedure: str) -> Adjustment:

@@ -78,8 +78,8 @@ def diagnose(problem: Problem) -> Blockage | IndexArray | None:
 def _supports_of(problem: Problem, block: Block) -> Supports:
     model = problem.model
     rows = model.reading.clean(block.raw)
-    allowed = ~np.isneginf(model.dual_rows(rows))
-    p = model.probs(rows)[:, model.keep]
+    allowed = ~np.isneginf(model.kept(model.dual_points(rows)))
+    p = model.kept(model.probs(rows))
     return _merge(allowed, p / p.sum(axis=1, keepdims=True) * block.weights[:, None], np.ones(len(p), dtype=np.intp))
 
 

@@ -60,20 +60,27 @@ class RowModel:
     softness: float = 0.0
 
     @cached_property
+    def solved_loss(self) -> Loss:
+        """The loss whose divergence is minimised: ``loss``, or its softened form."""
+        return Softened(self.loss, self.softness) if self.softness else self.loss
+
+    @cached_property
     def face(self) -> Loss:
-        """The loss in the coordinates of the kept classes."""
-        loss = self.loss if len(self.keep) == self.n_classes else self.loss.on_face(self.keep, self.n_classes)
-        return Softened(loss, self.softness) if self.softness else loss
+        """That loss in the coordinates of the kept classes."""
+        whole = len(self.keep) == self.n_classes
+        return self.solved_loss if whole else self.solved_loss.on_face(self.keep, self.n_classes)
 
     def probs(self, rows: FloatArray) -> FloatArray:
         """Predictions (m, k) of clean rows."""
         return self.loss.probs_of_logits(rows) if self.reading.from_logits else rows
 
-    def dual_rows(self, rows: FloatArray) -> FloatArray:
-        """``eta``: the dual points of clean rows, in the kept classes."""
-        loss = Softened(self.loss, self.softness) if self.softness else self.loss
-        eta = loss.link_logits(rows) if self.reading.from_logits else loss.link(rows)
-        return eta if len(self.keep) == self.n_classes else eta[:, self.keep]
+    def dual_points(self, rows: FloatArray) -> FloatArray:
+        """``eta``: the dual points of clean rows, for all classes."""
+        return self.solved_loss.link_logits(rows) if self.reading.from_logits else self.solved_loss.link(rows)
+
+    def kept(self, columns: FloatArray) -> FloatArray:
+        """The columns of the kept classes."""
+        return columns if len(self.keep) == self.n_classes else columns[:, self.keep]
 
     def at(self, eta: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The shifted dual points, and the adjusted rows ``a`` that belong to them."""
@@ -192,17 +199,15 @@ class Problem:
         model = self.model
         model.reading.check(block.raw, block.start)
         rows = model.reading.clean(block.raw)
-        p, eta = model.probs(rows), model.dual_rows(rows)
-        model.refuse_stranded(eta, block.start)
+        p, eta = model.probs(rows), model.dual_points(rows)
+        model.refuse_stranded(model.kept(eta), block.start)
         if block.scratch is not None:
-            block.scratch[:, : eta.shape[1]] = eta
-        # On a face the offset is still that of the whole simplex, where p lies.
-        whole = model if len(model.keep) == model.n_classes else replace(model, keep=np.arange(model.n_classes))
-        full = eta if whole is model else whole.dual_rows(rows)
-        conjugate = whole.face.conjugate(full, p)
-        corners = whole.face.phi(np.eye(model.n_classes))
-        height = np.where(np.isneginf(full), -np.inf, corners - full).max(axis=1)
-        zeros = np.isneginf(full).sum() if model.loss.pins_zeros else 0
+            block.scratch[:, : len(model.keep)] = model.kept(eta)
+        # Also if classes are dropped this is the conjugate over the whole simplex, where p lies.
+        conjugate = model.solved_loss.conjugate(eta, p)
+        corners = model.solved_loss.phi(np.eye(model.n_classes))
+        height = np.where(np.isneginf(eta), -np.inf, corners - eta).max(axis=1)
+        zeros = np.isneginf(eta).sum() if model.loss.pins_zeros else 0
         w = block.weights
         with np.errstate(invalid="ignore"):  # a loss that overflows is refused when its dual is found not to be finite
             ceiling = w @ (height + conjugate)
@@ -211,7 +216,7 @@ class Problem:
     def _eta(self, block: Block) -> FloatArray:
         if block.scratch is not None:
             return block.scratch[:, : len(self.model.keep)]
-        return self.model.dual_rows(self.model.reading.clean(block.raw))
+        return self.model.kept(self.model.dual_points(self.model.reading.clean(block.raw)))
 
     def _reduce_block(self, block: Block, shift: FloatArray) -> Sums:
         w, face = block.weights, self.model.face

@@ -142,7 +142,7 @@ class Adjustment:
         reading = replace(self.model.reading, from_logits=logits, normalize=as_flag("normalize", normalize))
         model = replace(self.model, reading=reading)
         reading.check(raw, 0)
-        eta = model.dual_rows(reading.clean(raw))
+        eta = model.kept(model.dual_points(reading.clean(raw)))
         model.refuse_stranded(eta, 0)
         a = model.widen(model.at(eta, self.dual_shift)[1])
         if np.isnan(a).any():

@@ -83,7 +83,6 @@ class Solution:
     point: Point
     n_passes: int
     converged: bool
-    diverged: bool
 
 
 def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: FloatArray, target: Target) -> Solution:
@@ -100,7 +99,7 @@ def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: Fl
         point = evaluate(np.zeros_like(start))
         passes += 1
     if not np.isfinite(point.value):
-        return Solution(point, passes, converged=False, diverged=False)
+        return Solution(point, passes, converged=False)
     best, misses, extra = point, 0, 0
     radius = _FIRST_RADIUS * _length(_damped(metric, point.gradient), metric)
     while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
@@ -129,7 +128,7 @@ def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: Fl
         extra += target.reached(best)
         if extra > _EXTRA:
             break
-    return Solution(best, passes, target.reached(best), point.value > target.ceiling)
+    return Solution(best, passes, target.reached(best))
 
 
 def _length(step: FloatArray, metric: FloatArray) -> float:

@@ -1,0 +1,115 @@
+"""From a posed problem to its shift: the plain climb, and what is done where that is not enough.
+
+Hard zeros can make rates impossible or push the solution to infinity; a loss that is flat at 0 can put it between two
+floating-point numbers. Both are told from an ordinary failure, and solved or explained.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from baserate.arrays import FloatArray, IndexArray
+from baserate.errors import BadLoss, InfeasibleRates, NotConvergedWarning
+from baserate.feasibility import Blockage, diagnose
+from baserate.inputs import label
+from baserate.problem import Problem
+from baserate.solver import Point, Solution, Target, solve
+
+_PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
+
+Names = tuple[Any, ...] | None
+
+
+class Stop(NamedTuple):
+    """When the caller wants to stop."""
+
+    tol: float
+    max_passes: int
+
+
+def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
+    """Solve, and if that fails, find out why and solve what can be solved."""
+    pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
+    if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
+        _resolve_zeros(problem, names)
+    flat = problem.model.loss.flat_at_zero
+    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop)
+    if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
+        levels = _resolve_zeros(problem, names)
+        if levels is not None:
+            problem = problem.with_model(levels=levels)
+            solution = _climb(problem, stop)
+    if not np.isfinite(solution.point.value):
+        raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
+    if flat and not solution.converged and solution.n_passes < stop.max_passes:
+        problem, solution = _soften(problem, Stop(stop.tol, stop.max_passes - solution.n_passes))
+    if not solution.converged:
+        point = solution.point
+        warnings.warn(
+            f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={stop.tol:g}) "
+            f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+    return problem, solution
+
+
+def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
+    survey, rates = problem.survey, problem.kept_rates
+    if len(rates) == 1:
+        return settled(np.zeros(1))
+    if start is None:
+        already = float(np.abs(survey.mean[problem.model.keep] - rates).max()) <= 1e-15
+        start = np.zeros(len(rates)) if already else problem.start()
+    ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
+    return solve(problem.evaluate, start, problem.metric(), Target(rates, stop.tol, stop.max_passes, ceiling))
+
+
+def settled(shift: FloatArray) -> Solution:
+    """A shift that needs no search."""
+    point = Point(shift, 0.0, np.zeros_like(shift), np.zeros((len(shift), len(shift))), 0.0)
+    return Solution(point, n_passes=0, converged=True)
+
+
+def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
+    """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
+    shift, passes, share = None, 0, max(1e-4, stop.tol)
+    while True:
+        last = share == stop.tol
+        problem = problem.with_model(softness=share)
+        left = stop.max_passes - passes
+        solution = _climb(problem, Stop(stop.tol if last else 1e-6, max(left, 1)), shift)
+        shift, passes = solution.point.shift, passes + solution.n_passes + 1
+        if last or passes >= stop.max_passes:
+            return problem, replace(solution, n_passes=passes, converged=solution.converged and last)
+        share = max(share / 10, stop.tol)
+
+
+def _coupled(point: Point, rates: FloatArray) -> bool:
+    """Whether probability visibly flows between all classes, so that the solution is no limit at infinity."""
+    from scipy.sparse.csgraph import connected_components
+
+    flow = -point.curvature > 1e-6 * np.minimum.outer(rates, rates)
+    return bool(connected_components(flow, directed=False, return_labels=False) == 1)
+
+
+def _resolve_zeros(problem: Problem, names: Names) -> IndexArray | None:
+    found = diagnose(problem)
+    if not isinstance(found, Blockage):
+        return found
+    who = " and ".join(label(names, int(j)) for j in found.classes[:5])
+    if len(found.classes) > 5:
+        who += f" and {len(found.classes) - 5} more"
+    together = " together" if len(found.classes) > 1 else ""
+    raise InfeasibleRates(
+        f"{who} would need mean {found.wanted:.6g}{together}, but only {found.n_rows} of {problem.engine.n_rows} rows "
+        f"give {'them' if together else 'it'} a probability above 0, which allows at most {found.reachable:.6g}; pass "
+        'zeros=1e-6 to smooth the zeros, choose a loss that can move them ("brier"), or correct the rates',
+        classes=[int(j) if names is None else names[j] for j in found.classes],
+        reachable=found.reachable,
+        wanted=found.wanted,
+    )
