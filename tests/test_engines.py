@@ -54,14 +54,14 @@ def test_block_size_changes_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
 def test_no_array_of_the_size_of_the_input_but_the_answer(loss: str) -> None:
-    p = np.random.default_rng(3).dirichlet(np.ones(10), size=300_000).astype(np.float32)
+    p = np.random.default_rng(3).dirichlet(np.ones(10), size=600_000).astype(np.float32)
     br.adjust(p[:100], np.full(10, 0.1), loss=loss)  # imports
     tracemalloc.start()
     result = br.adjust(p, np.full(10, 0.1), loss=loss)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Blocks in flight are of fixed size, so this bound does not grow with the number of rows.
-    assert peak - result.probs.nbytes < 16 * 2**20
+    # Blocks in flight are of fixed size, so the bound does not grow with the rows; here the answer is 46 MiB.
+    assert peak - result.probs.nbytes < 36 * 2**20
 
 
 class Chunks:

@@ -44,7 +44,10 @@ class NumpyBlocks(Engine):
         self._answer = np.empty(raw.shape, dtype=np.float64)
         # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
         self._block_rows = max(_BLOCK_VALUES // self.n_classes, self.n_classes, 64)
-        self._threads = min(_cores(), -(-self.n_rows // self._block_rows))
+        n_blocks = -(-self.n_rows // self._block_rows)
+        self._threads = min(_cores(), n_blocks)
+        if n_blocks > 1:
+            _keep_freed_memory()
 
     def map(self, task: Callable[[Block], T]) -> Iterator[T]:
         if self._threads == 1:
@@ -77,6 +80,13 @@ def _in_order(pool: ThreadPoolExecutor, task: Callable[[Block], T], blocks: Iter
     while waiting:
         yield waiting.pop(0).result()
         waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
+
+
+def _keep_freed_memory() -> None:
+    # glibc hands freed memory back to the system from a size on that it raises to the largest block that was ever
+    # freed, up to 32 MiB. Without this (never touched) one, each temporary array of each block is fetched page by page
+    # from the system again, which takes as long as the arithmetic.
+    np.empty(31 << 20, dtype=np.uint8)
 
 
 def _cores() -> int:
