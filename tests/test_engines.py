@@ -37,7 +37,7 @@ def test_threads_change_no_digit(loss: str, monkeypatch: pytest.MonkeyPatch) -> 
     p = rng.dirichlet(np.ones(5), size=60_000)
     answers = []
     for cores in (1, 4):
-        monkeypatch.setattr(numpy_blocks, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(numpy_blocks, "cores", lambda cores=cores: cores)
         answers.append(br.adjust(p, [0.1, 0.3, 0.2, 0.2, 0.2], loss=loss))
     np.testing.assert_array_equal(answers[0].shift, answers[1].shift)
     np.testing.assert_array_equal(answers[0].probs, answers[1].probs)

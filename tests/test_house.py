@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "baserate"
 
 # From the ground up. A module may import those of lower floors, and of its own folder.
 FLOORS = [
-    ["arrays", "errors"],
+    ["arrays", "errors", "threads"],
     ["files", "inputs", "labels"],
     ["losses"],
     ["engines"],

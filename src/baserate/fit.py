@@ -18,6 +18,7 @@ from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import label
 from baserate.problem import Problem
 from baserate.solver import Point, Solution, Target, solve
+from baserate.threads import single_threaded_blas
 
 _PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
 
@@ -31,6 +32,7 @@ class Stop(NamedTuple):
     max_passes: int
 
 
+@single_threaded_blas()
 def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
     """Solve, and if that fails, find out why and solve what can be solved."""
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
@@ -53,7 +55,7 @@ def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
             f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={stop.tol:g}) "
             f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
             NotConvergedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return problem, solution
 

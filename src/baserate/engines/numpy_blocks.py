@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, TypeVar
@@ -15,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from baserate.arrays import FloatArray
 from baserate.engines.base import Block, Engine, Sums
 from baserate.inputs import as_matrix, as_weights
+from baserate.threads import cores, single_threaded_blas
 
 T = TypeVar("T")
 
@@ -45,7 +44,7 @@ class NumpyBlocks(Engine):
         # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
         self._block_rows = max(_BLOCK_VALUES // self.n_classes, self.n_classes, 64)
         n_blocks = -(-self.n_rows // self._block_rows)
-        self._threads = min(_cores(), n_blocks)
+        self._threads = min(cores(), n_blocks)
         if n_blocks > 1:
             _keep_freed_memory()
 
@@ -53,7 +52,7 @@ class NumpyBlocks(Engine):
         if self._threads == 1:
             yield from map(task, self._blocks())
             return
-        with _single_threaded_blas(), ThreadPoolExecutor(self._threads) as pool:
+        with single_threaded_blas(), ThreadPoolExecutor(self._threads) as pool:
             yield from _in_order(pool, task, self._blocks(), self._threads * _AHEAD)
 
     def write(self, task: Callable[[Block], tuple[FloatArray, Sums]]) -> Iterator[Sums]:
@@ -87,16 +86,3 @@ def _keep_freed_memory() -> None:
     # freed, up to 32 MiB. Without this (never touched) one, each temporary array of each block is fetched page by page
     # from the system again, which takes as long as the arithmetic.
     np.empty(31 << 20, dtype=np.uint8)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def _single_threaded_blas() -> Iterator[None]:
-    # Each of our threads would otherwise start as many of the BLAS library's, and they would fight for the cores.
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray
+from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadLoss
 from baserate.losses.base import NONNEGATIVE, Domain, Loss, centred_outer
 from baserate.losses.registry import register
+from baserate.losses.roots import rising_root
 
 ScalarFunction = Callable[[FloatArray], FloatArray]
 
-_MAX_STEPS = 200  # Bisection alone needs 60 for full precision; Newton usually needs 6.
 _STIFFEST = 1e100  # Largest 1/f'' that is told from infinity.
 
 
@@ -61,17 +60,17 @@ class SeparableLoss(Loss):
         low, high = np.full_like(top, 1.0 / x.shape[1]), np.ones_like(top)
         if not bounded:
             high = self._bracket_above(gap, high)
-        s = _find_root(
-            lambda s, rows: self._entries(self.link(s) - gap[rows], bounded),
-            lambda s, a: self.ddf(s) * self._stretch(a, bounded).sum(axis=1, keepdims=True),
-            low,
-            high,
-        )
+
+        def excess(s: FloatArray, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
+            a = self._entries(self.link(s) - gap[rows], bounded)
+            return _sum(a) - 1.0, self.ddf(s) * _sum(self._stretch(a, bounded))
+
+        s = rising_root(excess, low, high, _rounding(x))
         a = self._entries(self.link(s) - gap, bounded)
         lost = np.abs(a.sum(axis=1) - 1.0) > 1e-13
         if lost.any():
             a[lost] = self._recover(x[lost] + (self.link(s) - top)[lost], bounded)
-        return a / a.sum(axis=1, keepdims=True)
+        return a / _sum(a)
 
     def _recover(self, y: FloatArray, bounded: bool) -> FloatArray:
         """Rows in which the last digit of ``theta`` moves small entries visibly: solve for more digits of it.
@@ -79,14 +78,13 @@ class SeparableLoss(Loss):
         Happens where f'' vanishes at 0. The small entries of ``y`` are differences that were formed without
         error, so a correction far below the rounding of ``theta`` still counts.
         """
+
+        def excess(delta: FloatArray, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
+            a = self._entries(y[rows] + delta, bounded)
+            return _sum(a) - 1.0, _sum(self._stretch(a, bounded))
+
         width = 1e-15 * (1.0 + np.abs(y).max(axis=1, keepdims=True, where=np.isfinite(y), initial=0.0))
-        delta = _find_root(
-            lambda d, rows: self._entries(y[rows] + d, bounded),
-            lambda _, a: self._stretch(a, bounded).sum(axis=1, keepdims=True),
-            -width,
-            width,
-        )
-        return self._entries(y + delta, bounded)
+        return self._entries(y + rising_root(excess, -width, width, _rounding(y)), bounded)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         return centred_outer(self._stretch(a, bounded), weights)
@@ -104,7 +102,7 @@ class SeparableLoss(Loss):
     def _bracket_above(self, gap: FloatArray, high: FloatArray) -> FloatArray:
         """Without bounds other entries may be negative, so the largest may pass 1."""
         for _ in range(200):
-            short = self._entries(self.link(high) - gap, False).sum(axis=1, keepdims=True) < 1.0
+            short = _sum(self._entries(self.link(high) - gap, False)) < 1.0
             if not short.any():
                 return high
             high = np.where(short, 2.0 * high, high)
@@ -187,23 +185,12 @@ class Separable(SeparableLoss):
             return np.asarray(function(q), dtype=np.float64)
 
     def _invert(self, x: FloatArray) -> FloatArray:
-        """Solve ``df(q) = x`` element by element: Newton's method inside a shrinking bracket."""
+        """Solve ``df(q) = x`` element by element."""
         low, high = np.zeros_like(x), np.ones_like(x)
         if self.domain != NONNEGATIVE:
             low = self._expand(-high, lambda q: self.df(q) > x)
         high = self._expand(high, lambda q: self.df(q) < x)
-        q = 0.5 * (low + high)
-        for _ in range(_MAX_STEPS):
-            error = self.df(q) - x
-            high, low = np.where(error >= 0, q, high), np.where(error <= 0, q, low)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                step = q - error / self.ddf(q)
-            step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-            moved = np.abs(step - q) > 1e-16 * np.abs(q)
-            q = step
-            if not (moved & (high > low)).any():
-                break
-        return q
+        return inverted(self.df, self.ddf, x, low, high)
 
     @staticmethod
     def _expand(edge: FloatArray, short: Callable[[FloatArray], Any]) -> FloatArray:
@@ -246,33 +233,22 @@ class Separable(SeparableLoss):
         return [(hyperbolic, 3), (numeric, 4), (reverse, 3)]
 
 
-def _find_root(
-    entries: Callable[[FloatArray, NDArray[np.intp]], FloatArray],
-    slope: Callable[[FloatArray, FloatArray], FloatArray],
-    low: FloatArray,
-    high: FloatArray,
-) -> FloatArray:
-    """The number of each row at which its entries sum to 1.
+def inverted(df: ScalarFunction, ddf: ScalarFunction, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Solve ``df(q) = x`` between ``low`` and ``high``, element by element."""
+    wanted = x.reshape(-1, 1)
+    q = rising_root(
+        lambda q, rows: (df(q) - wanted[rows], ddf(q)),
+        low.reshape(-1, 1),
+        high.reshape(-1, 1),
+        tolerance=2e-16 * np.abs(wanted),
+    )
+    return q.reshape(x.shape)
 
-    ``entries(t, rows)`` gives the entries of some rows at their numbers ``t``; each rises with ``t``. Newton's method
-    inside a shrinking bracket; a step that leaves the bracket, or is more than half of the one before, is replaced by
-    bisection, since next to a kink Newton's steps can be right in direction and useless in length.
-    """
-    answer = high.copy()
-    rows, t, last = np.arange(len(high)), high.copy(), np.full_like(high, np.inf)
-    for _ in range(_MAX_STEPS):
-        a = entries(t, rows)
-        excess = a.sum(axis=1, keepdims=True) - 1.0
-        high, low = np.where(excess >= 0, t, high), np.where(excess <= 0, t, low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = t - excess / slope(t, a)
-        trusted = (step > low) & (step < high) & (np.abs(step - t) <= 0.5 * last)
-        step = np.where(trusted, step, 0.5 * (low + high))
-        answer[rows] = t
-        rounding = 1e-16 * (4.0 + np.sqrt(a.shape[1]))
-        busy = ((np.abs(excess) > rounding) & (step > low) & (step < high))[:, 0]
-        if not busy.any():
-            break
-        last = np.abs(step - t)[busy]
-        rows, t, low, high = rows[busy], step[busy], low[busy], high[busy]
-    return answer
+
+def _sum(a: FloatArray) -> FloatArray:
+    return a.sum(axis=1, keepdims=True)
+
+
+def _rounding(x: FloatArray) -> float:
+    """What summing a row may be off by."""
+    return 1e-16 * (4.0 + float(np.sqrt(x.shape[1])))

@@ -10,7 +10,7 @@ import numpy as np
 from baserate.arrays import FloatArray
 from baserate.errors import BadLoss
 from baserate.losses.base import Loss
-from baserate.losses.separable import SeparableLoss
+from baserate.losses.separable import SeparableLoss, inverted
 
 
 class Softened(SeparableLoss):
@@ -46,15 +46,9 @@ class Softened(SeparableLoss):
     def inverse_link(self, x: FloatArray) -> FloatArray:
         bottom = float(self.loss.link(np.zeros(1))[0])
         x = np.maximum(x, bottom)
-        # Either part alone would need more, and the smaller of the two is at most twice the answer. From above,
-        # Newton's method on a convex function falls monotonically.
-        q = np.minimum(self.loss.inverse_link(x), (x - bottom) / (2.0 * self.share))
-        for _ in range(60):
-            step = (self.link(q) - x) / self.ddf(q)
-            q = np.maximum(q - step, 0.0)
-            if (np.abs(step) <= 4e-16 * q).all():
-                break
-        return q
+        # Either part alone would need more, so the smaller of the two is an upper bound, and at most twice the answer.
+        high = np.minimum(self.loss.inverse_link(x), (x - bottom) / (2.0 * self.share))
+        return inverted(self.link, self.ddf, x, 0.4 * high, high)
 
     def params(self) -> Mapping[str, Any]:
         return {"loss": self.loss, "share": self.share}
