@@ -107,6 +107,11 @@ def test_a_finite_logit_is_no_hard_zero_under_any_loss() -> None:
         assert_certified(br.adjust(logits, [0.5, 0.5], loss=loss, from_logits=True))
 
 
+def test_enormous_logits() -> None:
+    result = br.adjust([[1e308, -1e308], [-1e308, 1e308], [0.0, 0.0]], [0.5, 0.5], from_logits=True)
+    assert_certified(result)
+
+
 def test_normalize_divides_rows_by_their_sums() -> None:
     scaled = P * RNG.uniform(0.1, 1e6, size=(60, 1))
     np.testing.assert_allclose(br.adjust(scaled, R, normalize=True).probs, br.adjust(P, R).probs, atol=1e-12)
@@ -173,8 +178,12 @@ def test_prior_adjustment_undoes_undersampling() -> None:
 
 
 def test_a_loss_whose_values_are_not_finite_is_refused() -> None:
-    overflowing = br.losses.Separable(lambda q: np.exp(q), np.exp, np.exp, np.log)
-    assert br.adjust(P, R, loss=overflowing).converged
-    reciprocal = br.losses.Separable(lambda q: 1 / q, lambda q: -(q**-2.0), lambda q: 2 * q**-3.0)
+    class Overflowing(br.losses.Brier):
+        name = "overflowing"
+        builtin = False
+
+        def row_map(self, x: Any, *, bounded: bool = True) -> Any:
+            return np.where(x.max(axis=1, keepdims=True) > 1.9999, np.nan, super().row_map(x, bounded=bounded))
+
     with pytest.raises(br.errors.BadLoss, match="values that are not finite"):
-        br.adjust([[1.0, 1e-200], [0.5, 0.5]], [0.5, 0.5], loss=reciprocal)
+        br.adjust([[1.0, 0.0], [1.0, 0.0]], [0.9999, 0.0001], loss=Overflowing())

@@ -126,6 +126,8 @@ def test_bad_weights(weights: Any, message: str) -> None:
         ({"classes": ["a", "b"]}, r"classes has 2 names, but there are 3 columns"),
         ({"classes": ["a", "b", "a"]}, r"classes names 'a' more than once"),
         ({"classes": "abc"}, r"classes must be a list of 3 names"),
+        ({"classes": {"a", "b", "c"}}, r"in the order of the columns, not \{"),
+        ({"classes": [[0], [1], [2]]}, r"plain values such as strings or numbers, not \[0\]"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -165,6 +167,8 @@ def test_bad_beta(beta: Any) -> None:
         ([[1, np.nan], [np.nan, 1]], r"not finite"),
         ([[1, 0, 0], [0, 1, 0], [0, 0, -3]], r"not positive definite on vectors that sum to 0.*along \["),
         (np.ones((3, 3)), r"not positive definite"),
+        ("abc", r"square matrix of real numbers, not 'abc'"),
+        ([[1j, 0], [0, 1]], r"square matrix of real numbers"),
     ],
 )
 def test_bad_matrix(matrix: Any, message: str) -> None:
@@ -172,7 +176,7 @@ def test_bad_matrix(matrix: Any, message: str) -> None:
         br.losses.Quadratic(matrix)
 
 
-@pytest.mark.parametrize("weights", [[1, 0], [1, -1], [[1, 2]], [1, np.inf]])
+@pytest.mark.parametrize("weights", [[1, 0], [1, -1], [[1, 2]], [1, np.inf], "ab", [1j, 1]])
 def test_bad_class_weights(weights: Any) -> None:
     with pytest.raises(errors.BadLoss, match="class weights must be finite numbers above 0"):
         br.losses.WeightedBrier(weights)
@@ -205,8 +209,13 @@ def square(q: np.ndarray) -> np.ndarray:
         ((lambda q: 3 * q, lambda q: 0 * q + 3, lambda q: 0 * q), r"f is not strictly convex"),
         ((square, lambda q: 2.0, lambda q: 0 * q + 2), r"df must answer element by element, but gave shape \(\)"),
         ((square, "2q", lambda q: 0 * q + 2), r"df must be a function"),
-        ((square, lambda q: 1 / 0, lambda q: 0 * q + 2), r"df failed on an array of 17 numbers: division by zero"),
+        (
+            (square, lambda q: 1 / 0, lambda q: 0 * q + 2),
+            r"df failed on an array of numbers from 0 to 1: division by zero",
+        ),
         ((lambda q: np.log(q - 0.5), lambda q: 2 * q, lambda q: 0 * q + 2), r"f is nan at 1e-06; it must be finite"),
+        ((lambda q: 1 / q, lambda q: -(q**-2.0), lambda q: 2 * q**-3.0), r"f is inf at q = 0; .* infinite loss"),
+        ((lambda q: q * np.log(q), lambda q: np.log(q) + 1, lambda q: 1 / q), r"f is nan at q = 0"),
     ],
 )
 def test_generators_that_define_no_proper_loss(functions: tuple[Any, ...], message: str) -> None:
@@ -251,6 +260,32 @@ def test_a_subclass_with_a_wrong_method_is_told_where(broken: str, message: str)
         br.adjust(P, R, loss=Wrong(broken))
 
 
+def test_a_wrong_loss_is_checked_even_beside_an_equal_looking_right_one() -> None:
+    right = Wrong("nothing")
+    br.adjust(P, R, loss=right)
+    assert right == Wrong("gradient")  # they have the same params: none
+    with pytest.raises(errors.BadLoss, match="gradient is not the derivative"):
+        br.adjust(P, R, loss=Wrong("gradient"))
+
+
+def test_shapes_of_divergences() -> None:
+    for loss in (br.losses.Log(), br.losses.Brier(), br.losses.Power(1.5)):
+        with pytest.raises(errors.BadProbabilities, match=r"p has shape \(2, 3\), but q has shape \(1, 3\)"):
+            loss.divergence(P, P[:1])
+    with pytest.raises(errors.BadProbabilities, match="dtype complex128"):
+        br.losses.Log().score(np.array(P) + 0j, [0, 1])
+    with pytest.raises(errors.BadLabels, match="but there are 0 predictions"):
+        br.theory.class_rates(3, 3)
+
+
+def test_loading_with_another_loss(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    br.adjust(P, R).save(path)
+    assert br.load(path, loss="log").loss == br.losses.Log()
+    with pytest.raises(errors.BadFile, match=r"saved for the loss \{'name': 'log'\}, not for \{'name': 'brier'\}"):
+        br.load(path, loss="brier")
+
+
 def test_a_right_subclass_passes_the_same_checks() -> None:
     np.testing.assert_allclose(br.adjust(P, R, loss=Wrong("nothing")).probs, br.adjust(P, R, loss="brier").probs)
 
@@ -291,6 +326,8 @@ def test_labels() -> None:
         (np.eye(2), r"shape \(2, 2\), but the predictions have shape \(2, 3\)"),
         ([[1, 0, 0], [1, 1, 0]], r"row 1 of y sums to 2"),
         ([["a"] * 3] * 2, r"must be numeric"),
+        ([[2, -1, 0], [1, 0, 0]], r"row 0 of y sums to 1, with smallest entry -1"),
+        ([[1, 0, 0], [1]], r"different lengths"),
     ]:
         with pytest.raises(errors.BadLabels, match=message):
             brier.score(P, y)

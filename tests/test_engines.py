@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
 import pytest
 from support import Array, assert_certified
+from threadpoolctl import threadpool_info
 
 import baserate as br
 from baserate.engines import numpy_blocks
@@ -29,6 +31,19 @@ def test_large_terms_that_cancel_leave_the_small_ones() -> None:
     parts = [1e16, 1.0, -1e16, 1.0] * 1000
     (summed,) = total((np.array(value),) for value in parts)
     assert summed == 2000.0
+
+
+def test_calls_from_several_threads_leave_blas_as_they_found_it() -> None:
+    def blas_threads() -> list[int]:
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    p = np.random.default_rng(5).dirichlet(np.ones(4), size=60_000)
+    before = blas_threads()
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, range(8)))
+    assert blas_threads() == before
+    for answer in answers:
+        np.testing.assert_array_equal(answer, answers[0])
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])

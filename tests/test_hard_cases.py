@@ -154,7 +154,7 @@ def test_power_family(beta: float, k: int, spread: float) -> None:
 
 def test_power_8_on_many_small_probabilities_is_softened_and_says_so() -> None:
     # 0.02^7 is 1e-12: neighbouring floating-point shifts are too far apart to hit these rates.
-    p = dirichlet(50, 50, seed=18, spread=0.5)
+    p = dirichlet(25, 50, seed=18, spread=0.5)
     rates = dirichlet(1, 50, seed=19)[0]
     result = br.adjust(p, rates, loss=br.losses.Power(8))
     assert_certified(result)
@@ -171,6 +171,77 @@ def test_ranked_probability_is_general_quadratic(k: int) -> None:
     quadratic = br.adjust(p, rates, loss=br.losses.Quadratic(br.losses.RankedProbability.matrix(k)))
     assert_certified(quadratic)
     np.testing.assert_allclose(quadratic.probs, ranked.probs, atol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [12, 20, 50])
+@pytest.mark.parametrize("max_passes", [2, 40])
+@pytest.mark.filterwarnings("ignore::baserate.NotConvergedWarning")
+def test_large_beta_never_promises_too_much(beta: float, max_passes: int) -> None:
+    # The loss all but ignores small probabilities: f'' spans 30 orders of magnitude. Some of these are not solved.
+    loss = br.losses.Power(beta)
+    rng = np.random.default_rng(24)
+    for _ in range(10):
+        p, y = rng.dirichlet(np.full(3, 0.5), size=6), rng.integers(3, size=6)
+        result = br.adjust(p, np.bincount(y, minlength=3) / 6, loss=loss, max_passes=max_passes)
+        assert loss.score(p, y) - loss.score(result.probs, y) >= result.certificate.loss_reduction - 1e-11
+
+
+@pytest.mark.parametrize("beta", [8, 20, 50])
+def test_rows_of_large_beta_satisfy_their_conditions(beta: float) -> None:
+    loss = br.losses.Power(beta)
+    rng = np.random.default_rng(25)
+    x = np.concatenate(
+        [[[1.0425, 0, 0], [1.0185, 0, 0]], loss.link(dirichlet(500, 3, seed=26)) + rng.normal(size=(500, 3))]
+    )
+    a = loss.row_map(x)
+    slope = loss.link(a) - x  # the same on the support of a row, and no smaller off it
+    inside = np.where(a > 0, slope, np.nan)
+    scale = 1 + np.abs(x).max(axis=1)
+    np.testing.assert_allclose(a.sum(axis=1), 1, atol=1e-13)
+    assert (np.nanmax(inside, axis=1) - np.nanmin(inside, axis=1) <= 1e-12 * scale * beta).all()
+    assert (np.where(a > 0, np.inf, slope).min(axis=1) >= np.nanmin(inside, axis=1) - 1e-12 * scale * beta).all()
+
+
+def test_a_quadratic_loss_that_is_only_definite_where_it_counts() -> None:
+    # On vectors that sum to 0 this is the Brier score; elsewhere it is indefinite.
+    v = np.array([-10.0, 0.0, 3.0])
+    matrix = np.eye(3) + v[:, None] + v[None, :]
+    p, rates = dirichlet(100, 3, seed=27), [0.8, 0.1, 0.1]
+    for bounded in (True, False):
+        odd = br.adjust(p, rates, loss=br.losses.Quadratic(matrix), bounded=bounded)
+        plain = br.adjust(p, rates, loss="brier", bounded=bounded)
+        np.testing.assert_allclose(odd.probs, plain.probs, atol=1e-9)
+
+
+def test_a_numerically_inverted_function_finds_the_same_support() -> None:
+    given = br.losses.Separable(np.cosh, np.sinh, np.cosh, np.arcsinh)
+    found = br.losses.Separable(np.cosh, np.sinh, np.cosh)
+    p, rates = dirichlet(200, 5, seed=28), [0.6, 0.1, 0.1, 0.1, 0.1]
+    one, other = br.adjust(p, rates, loss=given), br.adjust(p, rates, loss=found)
+    np.testing.assert_array_equal(one.probs == 0, other.probs == 0)
+    assert (one.probs == 0).any()
+    np.testing.assert_allclose(one.probs, other.probs, atol=1e-10)
+    assert other.n_passes <= one.n_passes + 1
+
+
+def test_no_prediction_for_any_class_that_occurs() -> None:
+    for loss in ("brier", br.losses.Power(3), "spherical", "ranked"):
+        result = br.adjust([[1, 0, 0]], [0, 0.5, 0.5], loss=loss)
+        assert_certified(result)
+        np.testing.assert_allclose(result.probs, [[0, 0.5, 0.5]], atol=1e-10)
+
+
+def test_spherical_without_bounds_and_one_row_unlike_the_others_says_if_it_stops_short() -> None:
+    # The shift that suits 999 rows lies beyond what the other one allows, which is pushed far out.
+    p = np.tile([0.7, 0.2, 0.1], (1000, 1))
+    p[0] = [0.2, 0.3, 0.5]
+    y = np.repeat([0, 1, 2], [100, 800, 100])
+    with pytest.warns(br.NotConvergedWarning, match="stopped after"):
+        result = br.adjust(p, [0.1, 0.8, 0.1], loss="spherical", bounded=False, max_passes=100)
+    assert not result.converged
+    fall = result.loss.score(p, y) - result.loss.score(result.probs, y)
+    assert fall >= result.certificate.loss_reduction - 1e-12 > 0.1
+    assert_certified(br.adjust(p, [0.1, 0.8, 0.1], loss="spherical"))
 
 
 def test_spherical_without_bounds_has_a_solution_however_large_the_shift() -> None:

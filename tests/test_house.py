@@ -38,6 +38,8 @@ def imported_rooms(path: Path) -> set[str]:
         node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
     ]
     for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("baserate.")}
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "baserate":
             parts = node.module.split(".")
             rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}

@@ -141,7 +141,7 @@ def test_a_failed_save_leaves_the_old_file(result: br.Adjustment, tmp_path: Path
     result.save(path)
     before = path.read_text()
     odd = br.adjust(P, [0.5, 0.3, 0.2], classes=[("a", 1), ("b", 2), ("c", 3)])
-    with pytest.raises(br.BaserateError, match="class names must be strings, numbers or booleans to be saved"):
+    with pytest.raises(br.BaserateError, match="class names must be strings, finite numbers or booleans to be saved"):
         odd.save(path)
     assert path.read_text() == before
     with pytest.raises(FileNotFoundError):

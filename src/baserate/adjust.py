@@ -74,7 +74,7 @@ def adjust(
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
-        Most passes over the rows; 4 to 8 are usual.
+        Most values of the dual that are computed to find the shift, each a pass over the rows; 4 to 8 are usual.
 
     Returns
     -------
@@ -111,7 +111,8 @@ def adjust(
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
     """Additive adjustment: add the same vector to every row so that the mean equals the rates.
 
-    It is unbounded adjustment for the Brier score, so entries may leave [0, 1]. Takes the options of :func:`adjust`.
+    It is unbounded adjustment for the Brier score, so entries may leave [0, 1]. Takes the other options of
+    :func:`adjust`.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
 def multiplicative(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
     """Multiplicative adjustment: multiply each column by a number and renormalise the rows.
 
-    It is bounded and unbounded adjustment for log loss. Takes the options of :func:`adjust`.
+    It is bounded and unbounded adjustment for log loss. Takes the other options of :func:`adjust`.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,15 @@ def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     path = Path(path)
     document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with temporary.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink()
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -53,12 +52,6 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _checksum(fields: Mapping[str, Any]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _no_constant(word: str) -> None:

@@ -44,11 +44,14 @@ def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
         levels = _resolve_zeros(problem, names)
         if levels is not None:
             problem = problem.with_model(levels=levels)
-            solution = _climb(problem, stop)
+            again = _climb(problem, stop)  # another problem, so it gets its own passes
+            solution = replace(again, n_passes=solution.n_passes + again.n_passes)
     if not np.isfinite(solution.point.value):
         raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
     if flat and not solution.converged and solution.n_passes < stop.max_passes:
-        problem, solution = _soften(problem, Stop(stop.tol, stop.max_passes - solution.n_passes))
+        softened, softer = _soften(problem, _left(stop, solution.n_passes))
+        if softer.converged or softer.point.residual < solution.point.residual:
+            problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     if not solution.converged:
         point = solution.point
         warnings.warn(
@@ -58,6 +61,10 @@ def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
             stacklevel=4,
         )
     return problem, solution
+
+
+def _left(stop: Stop, used: int) -> Stop:
+    return Stop(stop.tol, max(stop.max_passes - used, 1))
 
 
 def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
@@ -79,16 +86,17 @@ def settled(shift: FloatArray) -> Solution:
 
 def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
     """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
-    shift, passes, share = None, 0, max(1e-4, stop.tol)
+    smallest = max(stop.tol, 1e-12)
+    shift, passes, share = None, 0, max(1e-4, smallest)
     while True:
-        last = share == stop.tol
+        last = share == smallest
         problem = problem.with_model(softness=share)
-        left = stop.max_passes - passes
-        solution = _climb(problem, Stop(stop.tol if last else 1e-6, max(left, 1)), shift)
+        left = _left(stop, passes)
+        solution = _climb(problem, left if last else Stop(1e-6, left.max_passes), shift)
         shift, passes = solution.point.shift, passes + solution.n_passes + 1
         if last or passes >= stop.max_passes:
             return problem, replace(solution, n_passes=passes, converged=solution.converged and last)
-        share = max(share / 10, stop.tol)
+        share = max(share / 10, smallest)
 
 
 def _coupled(point: Point, rates: FloatArray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,11 @@ class Reading:
         return rows
 
     def _clean_logits(self, rows: FloatArray) -> FloatArray:
-        rows -= rows.max(axis=1, keepdims=True)
+        impossible = np.isneginf(rows)
+        with np.errstate(over="ignore"):
+            rows -= rows.max(axis=1, keepdims=True)
+        # A finite logit is no hard zero, however far it lies below the largest.
+        np.maximum(rows, np.finfo(np.float64).min / 4, out=rows, where=~impossible)
         rows -= np.log(np.exp(rows).sum(axis=1, keepdims=True))
         if self.smoothing:
             rows = np.logaddexp(rows, np.log(self.smoothing)) - np.log1p(rows.shape[1] * self.smoothing)
@@ -159,11 +163,14 @@ def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
     """Names of the columns, as plain Python values."""
     if classes is None:
         return None
-    if isinstance(classes, (str, bytes)) or not hasattr(classes, "__iter__"):
-        raise BadOption(f"classes must be a list of {n_classes} names, not {classes!r}")
+    if isinstance(classes, (str, bytes, set, frozenset, Mapping)) or not hasattr(classes, "__iter__"):
+        raise BadOption(f"classes must be a list of {n_classes} names in the order of the columns, not {classes!r}")
     names = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
     if len(names) != n_classes:
         raise BadOption(f"classes has {len(names)} names, but there are {n_classes} columns")
+    odd = [c for c in names if not isinstance(c, Hashable)]
+    if odd:
+        raise BadOption(f"class names must be plain values such as strings or numbers, not {odd[0]!r}")
     repeated = sorted({repr(c) for c in names if names.count(c) > 1})
     if repeated:
         raise BadOption(f"classes names {', '.join(repeated)} more than once")
@@ -187,7 +194,8 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
             raise BadRates(f"the rate of {label(classes, j)} is {pi[j]}; {what} must be {rule}")
-    total = float(pi.sum())
+    with np.errstate(over="ignore"):
+        total = float(pi.sum())
     if abs(total - 1.0) > _RATES_TOLERANCE:
         raise BadRates(f"{what} sum to {total:.6g}, not 1; if they are proportions, divide them by their sum")
     return np.asarray(pi / total)

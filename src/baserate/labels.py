@@ -11,7 +11,10 @@ from baserate.errors import BadLabels
 def as_targets(y: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Labels as an (n, k) matrix: one-hot rows from column numbers, or a matrix of posteriors as it is."""
     n, k = shape
-    y = np.asarray(y)
+    try:
+        y = np.asarray(y)
+    except ValueError:
+        raise BadLabels("y is not an array: its rows have different lengths") from None
     if y.ndim == 2:
         return _check_matrix(y, (n, k))
     if y.shape != (n,):
@@ -34,7 +37,10 @@ def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.
         raise BadLabels(f"y holds {y.dtype} values; a matrix of labels must be numeric")
     targets = y.astype(np.float64)
     sums = targets.sum(axis=1)
-    bad = np.flatnonzero(~(np.isfinite(targets).all(axis=1) & (np.abs(sums - 1) < 1e-6)))
+    bad = np.flatnonzero(~((targets >= 0).all(axis=1) & (np.abs(sums - 1) < 1e-6)))
     if bad.size:
-        raise BadLabels(f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}; rows of a label matrix must sum to 1")
+        raise BadLabels(
+            f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}, with smallest entry {targets[bad[0]].min():g}; rows of a "
+            "label matrix must be 0 or more and sum to 1"
+        )
     return targets

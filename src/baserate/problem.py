@@ -182,6 +182,8 @@ class Problem:
     def start(self) -> FloatArray:
         """A first guess: the shift that would be right if all rows were alike. For log loss, a Sinkhorn step."""
         loss, mean = self.model.face, self.survey.mean[self.model.keep]
+        if not mean.any():
+            return np.zeros_like(mean)
         guess = (loss.link(self.kept_rates[None]) - loss.link(mean[None] / mean.sum()))[0]
         guess = np.where(np.isfinite(guess), guess, 0.0)
         return np.asarray(guess - self.kept_rates @ guess)
@@ -227,7 +229,7 @@ class Problem:
     def _finish_block(self, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
         p = self.model.probs(self.model.reading.clean(block.raw))
         w = block.weights
-        if not shift.any() and len(shift) == self.model.n_classes:
+        if not shift.any() and len(shift) == self.model.n_classes and self.model.levels is None:
             return p, (np.zeros(()), w @ p)  # without the rounding of a way there and back
         _, a = self.model.at(self._eta(block), shift)
         a = self.model.widen(a)

@@ -15,7 +15,7 @@ from baserate.arrays import FloatArray
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
 from baserate.inputs import Reading, as_classes, as_flag, as_matrix
 from baserate.losses.base import Loss
-from baserate.losses.registry import from_json, to_json
+from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.problem import RowModel
 
 
@@ -60,7 +60,7 @@ class Adjustment:
     certificate : Certificate
     converged : bool
     n_passes : int
-        How often the rows were read to find the shift.
+        How often the rows were read to check them and to find the shift.
     n_rows : int
     engine : str
     bounded : bool
@@ -157,8 +157,8 @@ class Adjustment:
     def _fields(self) -> dict[str, Any]:
         model = self.model
         for name in self.classes or ():
-            if not isinstance(name, (str, int, float, bool)):
-                raise BadOption(f"class names must be strings, numbers or booleans to be saved, not {name!r}")
+            if not isinstance(name, (str, int, float, bool)) or (isinstance(name, float) and not np.isfinite(name)):
+                raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {name!r}")
         return {
             "procedure": self.procedure,
             "loss": to_json(self.loss),
@@ -197,7 +197,7 @@ def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustmen
     ----------
     path : path-like
     loss : Loss, optional
-        The loss, where it was made of Python functions that a file cannot hold.
+        The loss, where it was made of Python functions that a file cannot hold; it must have the same ``label``.
 
     Raises
     ------
@@ -217,7 +217,9 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
     levels = None if fields["levels"] is None else _vector(fields["levels"], len(keep)).astype(np.intp)
     if not len(keep) or (np.diff(keep) <= 0).any() or keep[0] < 0 or keep[-1] >= k:
         raise ValueError(f"kept_classes is {keep.tolist()}, not rising numbers of {k} classes")
-    chosen = from_json(fields["loss"]) if loss is None else loss
+    chosen = from_json(fields["loss"]) if loss is None else as_loss(loss)
+    if to_json(chosen) != dict(fields["loss"]):
+        raise ValueError(f"it was saved for the loss {fields['loss']}, not for {to_json(chosen)}")
     bounded = as_flag("bounded", fields["bounded"])
     reading = Reading(as_flag("from_logits", fields["from_logits"]), False, _share(fields["smoothing"]))
     inside = bounded or np.isfinite(chosen.domain.low)

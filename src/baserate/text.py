@@ -27,22 +27,21 @@ def summary(result: Adjustment) -> str:
 def html(result: Adjustment) -> str:
     """A small HTML fragment; everything that comes from outside is escaped."""
     rows, hidden = _table(result)
-    head = "".join(f"<th style='text-align:{'left' if i == 0 else 'right'}'>{h}</th>" for i, h in enumerate(_HEADER))
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td style='text-align:{'left' if i == 0 else 'right'}'>{_html.escape(cell)}</td>"
-            for i, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
+    head, *body = (
+        "<tr>" + "".join(_cell(tag, i, text) for i, text in enumerate(row)) + "</tr>"
+        for tag, row in [("th", _HEADER), *(("td", row) for row in rows)]
     )
     more = f"<p>&hellip; and {hidden} classes that changed less</p>" if hidden else ""
     facts = "".join(f"<li>{_html.escape(fact)}</li>" for fact in _facts(result))
     return (
         f"<div><strong>{_html.escape(_title(result))}</strong><ul>{facts}</ul>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
+        f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{more}</div>"
     )
+
+
+def _cell(tag: str, column: int, text: str) -> str:
+    side = "left" if column == 0 else "right"
+    return f"<{tag} style='text-align:{side};padding:0.1em 0.6em'>{_html.escape(text)}</{tag}>"
 
 
 def _title(result: Adjustment) -> str:
@@ -54,24 +53,25 @@ def _title(result: Adjustment) -> str:
 
 def _facts(result: Adjustment) -> list[str]:
     certificate = result.certificate
-    fall = certificate.loss_reduction
-    facts = [
-        f"mean log loss {'falls by at least' if fall >= 0 else 'may rise, by at most'} {abs(fall):.6g}"
-        if result.procedure == "prior"
-        else f"mean loss falls by at least {fall:.6g}"
-    ]
-    facts[0] += ", if the wanted rates are those of these rows"
-    facts.append(f"rates off by at most {_bound(certificate.residual)}, duality gap at most {_bound(certificate.gap)}")
+    fall, prior = certificate.loss_reduction, result.procedure == "prior"
+    change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
+    facts = [f"mean {'log ' if prior else ''}loss {change}, if the wanted rates are those of these rows"]
     if result.model.reading.smoothing:
         facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
-    if result.procedure != "prior":
+    if prior:
+        facts.append(f"the mean of the answer misses the wanted rates by up to {_bound(certificate.residual)}")
+    else:
+        gap = _bound(certificate.gap)
+        facts.append(f"rates off by at most {_bound(certificate.residual)}, duality gap at most {gap}")
         state = "converged" if result.converged else "NOT CONVERGED"
         facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
     return facts
 
 
 def _bound(value: float) -> str:
-    """The next power of ten; below 1e-12 lies rounding, which is another on every machine."""
+    """Two digits, or the next power of ten where it is small; below 1e-12 lies rounding, another on every machine."""
+    if value >= 1e-6:
+        return f"{value:.2g}"
     return f"{10.0 ** np.ceil(np.log10(max(value, 1e-12)) - 1e-9):.0e}"
 
 

@@ -82,7 +82,7 @@ class InequalityChain:
 
 def class_rates(y: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> FloatArray:
     """Weighted class frequencies of labels, or of the rows of a label matrix."""
-    targets = as_targets(y, (len(np.asarray(y)), n_classes))
+    targets = as_targets(y, (np.shape(y)[0] if np.ndim(y) else 0, n_classes))
     return np.array([weighted_mean(column, sample_weight) for column in targets.T])
 
 
@@ -115,16 +115,15 @@ def coherence(probs: ArrayLike, adjusted: ArrayLike, *, loss: str | Loss = "log"
     """The coherence constants of an adjustment, and how far it is from coherent."""
     measure, p, a = as_loss(loss), as_rows(probs), as_rows(adjusted)
     corners = np.eye(p.shape[1])
-    change = np.stack(
-        [
-            measure.divergence(a, np.tile(c, (len(a), 1))) - measure.divergence(p, np.tile(c, (len(p), 1)))
-            for c in corners
-        ],
-        axis=1,
-    )
-    pairs = change[:, :, None] - change[:, None, :]
-    constants = pairs.mean(axis=0)
-    return Coherence(constants, float(np.abs(pairs - constants).max()))
+    with np.errstate(invalid="ignore"):  # infinite divergences have no difference: NaN says so
+        change = np.stack([_to_corner(measure, a, c) - _to_corner(measure, p, c) for c in corners], axis=1)
+        pairs = change[:, :, None] - change[:, None, :]
+        constants = pairs.mean(axis=0)
+        return Coherence(constants, float(np.abs(pairs - constants).max()))
+
+
+def _to_corner(measure: Loss, p: FloatArray, corner: FloatArray) -> FloatArray:
+    return measure.divergence(p, np.broadcast_to(corner, p.shape))
 
 
 def inequality_chain(

@@ -34,7 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.arrays import FloatArray
-from baserate.inputs import weighted_mean
+from baserate.errors import BadProbabilities
+from baserate.inputs import as_matrix, weighted_mean
 from baserate.labels import as_targets
 
 
@@ -118,7 +119,7 @@ class Loss(ABC):
 
         Infinite where ``q`` gives probability to a class to which ``p`` gives 0 under a loss that forbids it.
         """
-        p, q = as_rows(p), as_rows(q)
+        p, q = as_pair(p, q)
         with np.errstate(divide="ignore", invalid="ignore"):
             d = self.phi(q) - self.phi(p) - inner(self.gradient(p), q - p)
         return np.maximum(d, 0.0)
@@ -169,8 +170,16 @@ class Loss(ABC):
 
 
 def as_rows(q: ArrayLike) -> FloatArray:
-    """At least two-dimensional float64 view of an array, or a copy where that needs one."""
-    return np.atleast_2d(np.asarray(q, dtype=np.float64))
+    """Predictions as a float64 matrix; their values are not checked."""
+    return as_matrix(q, one_row=True).astype(np.float64, copy=False)
+
+
+def as_pair(p: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Two matrices of the same shape."""
+    first, second = as_rows(p), as_rows(q)
+    if first.shape != second.shape:
+        raise BadProbabilities(f"p has shape {first.shape}, but q has shape {second.shape}")
+    return first, second
 
 
 def inner(x: FloatArray, a: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray
-from baserate.losses.base import REAL, Loss, as_rows, centred_outer
+from baserate.losses.base import REAL, Loss, as_pair, centred_outer
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
 
@@ -45,4 +45,5 @@ class Brier(Loss):
         return centred_outer(0.5 * support, weights)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
-        return self.phi(as_rows(q) - as_rows(p))
+        p, q = as_pair(p, q)
+        return self.phi(q - p)

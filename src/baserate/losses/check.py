@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,13 +15,12 @@ _INSIDE = np.array([1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 
 _OUTSIDE = np.array([-3.0, -1.0, -0.5, -0.1, 1.1, 1.5, 2.0, 4.0])
 _AGREES = 1e-4  # Relative; a formula that is wrong is wrong by far more, one that is right by far less.
 
-_passed: WeakKeyDictionary[Loss, set[int]] = WeakKeyDictionary()
-
 
 def check_functions(loss: Separable) -> None:
     """Refuse functions of one variable that do not define a proper loss."""
     q = np.sort(np.concatenate([_INSIDE, _OUTSIDE])) if loss.domain == REAL else _INSIDE
     _check_vectorised(loss, q)
+    _check_ends(loss)
     df, ddf = loss.df(q), loss.ddf(q)
     rising = np.diff(df)
     if (rising <= 0).any():
@@ -36,6 +34,17 @@ def check_functions(loss: Separable) -> None:
     _compare("df", "the derivative of f", df, *_slope(loss.f, q), q)
     _compare("ddf", "the derivative of df", ddf, *_slope(loss.df, q), q)
     _compare("df_inverse", "the inverse of df", loss.inverse_link(df), q, 0.0, q, of="df(q)")
+
+
+def _check_ends(loss: Separable) -> None:
+    for end in (0.0, 1.0):
+        value = float(loss.f(np.array([end]))[0])
+        if not np.isfinite(value):
+            raise BadLoss(
+                f"f is {value} at q = {end:g}; it must be finite there, or every prediction has infinite loss"
+            )
+    if np.isnan(loss.df(np.zeros(1))).any():
+        raise BadLoss("df is nan at q = 0; it may be -inf there, but must have a limit")
 
 
 def _slope(function: Callable[[FloatArray], FloatArray], q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -55,8 +64,9 @@ def _check_vectorised(loss: Separable, q: FloatArray) -> None:
         with np.errstate(all="ignore"):
             try:
                 values = np.asarray(function(points), dtype=np.float64)
+                function(points[:1] * 0.0) if word != "df_inverse" else None
             except Exception as error:
-                raise BadLoss(f"{word} failed on an array of {len(q)} numbers: {error}") from error
+                raise BadLoss(f"{word} failed on an array of numbers from 0 to 1: {error}") from error
         if values.shape != q.shape:
             raise BadLoss(f"{word} must answer element by element, but gave shape {values.shape} for {q.shape}")
         if not np.isfinite(values).all():
@@ -89,9 +99,10 @@ def check_loss(loss: Loss, n_classes: int) -> None:
     if loss.builtin or isinstance(loss, Separable):
         loss.phi(uniform)
         return
-    if n_classes not in _passed.setdefault(loss, set()):
+    passed: set[int] = vars(loss).setdefault("_passed_checks", set())
+    if n_classes not in passed:
         _check_generator(loss, n_classes)
-        _passed[loss].add(n_classes)
+        passed.add(n_classes)
 
 
 def _check_generator(loss: Loss, k: int) -> None:

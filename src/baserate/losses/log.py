@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray
-from baserate.losses.base import Loss, as_rows, laplacian
+from baserate.losses.base import Loss, as_pair, laplacian
 from baserate.losses.registry import register
 
 
@@ -54,7 +54,7 @@ class Log(Loss):
         return laplacian((a.T * weights) @ a)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
-        p, q = as_rows(p), as_rows(q)
+        p, q = as_pair(p, q)
         with np.errstate(divide="ignore"):
             ratio = np.log(q, where=q > 0, out=np.zeros_like(q)) - np.log(p, where=q > 0, out=np.zeros_like(q))
         return np.maximum((q * ratio - q + p).sum(axis=1), 0.0)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.arrays import FloatArray
-from baserate.losses.base import REAL, Loss, as_rows, laplacian
+from baserate.losses.base import REAL, Loss, as_pair, laplacian
 from baserate.losses.registry import register
 
 _ROWS_AT_ONCE = 256  # Stacked for one isotonic regression; more would cost digits, see _isotonic.
@@ -71,7 +71,8 @@ class RankedProbability(Loss):
         return laplacian(edges + edges.T)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
-        return self.phi(as_rows(q) - as_rows(p))
+        p, q = as_pair(p, q)
+        return self.phi(q - p)
 
     def on_face(self, keep: NDArray[np.intp], n_classes: int) -> Loss:
         face = RankedProbability()

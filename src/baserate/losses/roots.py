@@ -19,7 +19,7 @@ def rising_root(
     high: FloatArray,
     tolerance: FloatArray | float,
     start: FloatArray | None = None,
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Where each of n rising functions is 0.
 
     Newton's method inside a shrinking bracket. A step that leaves the bracket, or is more than half of the one before,
@@ -38,10 +38,12 @@ def rising_root(
 
     Returns
     -------
-    array of shape (n, 1)
+    root, low, high : array of shape (n, 1)
+        The root, and the bracket that is left of it: where a function jumps over 0 between two neighbouring numbers,
+        those two.
     """
     t = high.copy() if start is None else start.copy()
-    answer, rows = t.copy(), np.arange(len(t))
+    answer, rows = np.concatenate([t, low, high], axis=1), np.arange(len(t))
     good = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), t.shape)
     last = np.full_like(t, np.inf)
     for _ in range(_MAX_STEPS):
@@ -51,10 +53,10 @@ def rising_root(
             step = t - value / slope
         trusted = (step > low) & (step < high) & (np.abs(step - t) <= 0.5 * last)
         step = np.where(trusted, step, 0.5 * (low + high))
-        answer[rows] = t
+        answer[rows] = np.concatenate([t, low, high], axis=1)
         busy = ((np.abs(value) > good[rows]) & (step > low) & (step < high))[:, 0]
         if not busy.any():
             break
         last = np.abs(step - t)[busy]
         rows, t, low, high = rows[busy], step[busy], low[busy], high[busy]
-    return answer
+    return answer[:, :1], answer[:, 1:2], answer[:, 2:]

@@ -65,26 +65,36 @@ class SeparableLoss(Loss):
             a = self._entries(self.link(s) - gap[rows], bounded)
             return _sum(a) - 1.0, self.ddf(s) * _sum(self._stretch(a, bounded))
 
-        s = rising_root(excess, low, high, _rounding(x))
+        s, _, _ = rising_root(excess, low, high, _rounding(x))
         a = self._entries(self.link(s) - gap, bounded)
         lost = np.abs(a.sum(axis=1) - 1.0) > 1e-13
         if lost.any():
-            a[lost] = self._recover(x[lost] + (self.link(s) - top)[lost], bounded)
+            rounding = 2e-15 * (np.abs(top) + np.abs(self.link(s)) + s * self.ddf(s))
+            a[lost] = self._recover(x[lost] + (self.link(s) - top)[lost], rounding[lost], bounded)
         return a / _sum(a)
 
-    def _recover(self, y: FloatArray, bounded: bool) -> FloatArray:
+    def _recover(self, y: FloatArray, width: FloatArray, bounded: bool) -> FloatArray:
         """Rows in which the last digit of ``theta`` moves small entries visibly: solve for more digits of it.
 
         Happens where f'' vanishes at 0. The small entries of ``y`` are differences that were formed without
-        error, so a correction far below the rounding of ``theta`` still counts.
+        error, so a correction far below the rounding of ``theta``, ``width``, still counts. Where even the last digit
+        of that is too coarse, the answer lies between the entries of two neighbouring numbers.
         """
+        for _ in range(60):
+            short = (_sum(self._entries(y - width, bounded)) > 1.0) | (_sum(self._entries(y + width, bounded)) < 1.0)
+            if not short.any():
+                break
+            width = np.where(short, 2.0 * width, width)
 
         def excess(delta: FloatArray, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
             a = self._entries(y[rows] + delta, bounded)
             return _sum(a) - 1.0, _sum(self._stretch(a, bounded))
 
-        width = 1e-15 * (1.0 + np.abs(y).max(axis=1, keepdims=True, where=np.isfinite(y), initial=0.0))
-        return self._entries(y + rising_root(excess, -width, width, _rounding(y)), bounded)
+        _, low, high = rising_root(excess, -width, width, _rounding(y))
+        below, above = self._entries(y + low, bounded), self._entries(y + high, bounded)
+        rise = _sum(above) - _sum(below)
+        share = np.divide(1.0 - _sum(below), rise, out=np.zeros_like(rise), where=rise > 0)
+        return below + np.clip(share, 0.0, 1.0) * (above - below)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         return centred_outer(self._stretch(a, bounded), weights)
@@ -132,13 +142,13 @@ class Separable(SeparableLoss):
 
     Examples
     --------
-    The loss of Pearson's chi-square, from ``f(q) = 1/q``, which never lets a probability reach 0:
+    An exponential loss, which cares most about large probabilities:
 
-    >>> import baserate as br
-    >>> chi2 = br.losses.Separable(lambda q: 1 / q, lambda q: -q**-2.0, lambda q: 2 * q**-3.0, lambda x: (-x)**-0.5)
-    >>> br.adjust([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5], loss=chi2).probs.round(3)
-    array([[0.14, 0.86],
-           [0.86, 0.14]])
+    >>> import numpy as np, baserate as br
+    >>> loss = br.losses.Separable(np.exp, np.exp, np.exp, np.log)
+    >>> br.adjust([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5], loss=loss).probs.round(3)
+    array([[0.296, 0.704],
+           [0.704, 0.296]])
     """
 
     name = "separable"
@@ -190,6 +200,10 @@ class Separable(SeparableLoss):
         if self.domain != NONNEGATIVE:
             low = self._expand(-high, lambda q: self.df(q) > x)
         high = self._expand(high, lambda q: self.df(q) < x)
+        if self.domain == NONNEGATIVE:
+            high = np.where(
+                x <= self.df(np.zeros(1)), 0.0, high
+            )  # exactly: what is not above the edge is off the support
         return inverted(self.df, self.ddf, x, low, high)
 
     @staticmethod
@@ -236,7 +250,7 @@ class Separable(SeparableLoss):
 def inverted(df: ScalarFunction, ddf: ScalarFunction, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Solve ``df(q) = x`` between ``low`` and ``high``, element by element."""
     wanted = x.reshape(-1, 1)
-    q = rising_root(
+    q, _, _ = rising_root(
         lambda q, rows: (df(q) - wanted[rows], ddf(q)),
         low.reshape(-1, 1),
         high.reshape(-1, 1),

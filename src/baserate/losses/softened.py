@@ -48,7 +48,14 @@ class Softened(SeparableLoss):
         x = np.maximum(x, bottom)
         # Either part alone would need more, so the smaller of the two is an upper bound, and at most twice the answer.
         high = np.minimum(self.loss.inverse_link(x), (x - bottom) / (2.0 * self.share))
-        return inverted(self.link, self.ddf, x, 0.4 * high, high)
+        q = high
+        for _ in range(12):
+            step = (self.link(q) - x) / self.ddf(q)
+            q = np.clip(q - step, 0.4 * high, high)
+        rest = np.abs(step) > 1e-15 * q
+        if rest.any():  # Newton's method alone is sure to get there only if the derivative is convex
+            q[rest] = inverted(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
+        return q
 
     def params(self) -> Mapping[str, Any]:
         return {"loss": self.loss, "share": self.share}

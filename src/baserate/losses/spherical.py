@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray
-from baserate.losses.base import REAL, Loss, as_rows
+from baserate.losses.base import REAL, Loss, as_pair
 from baserate.losses.registry import register
 
 
@@ -48,7 +48,7 @@ class Spherical(Loss):
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         # |q| - <q, p>/|p| written as a square, which cannot cancel.
-        p, q = as_rows(p), as_rows(q)
+        p, q = as_pair(p, q)
         angle = self.gradient(q) - self.gradient(p)
         return 0.5 * self.phi(q) * np.einsum("ij,ij->i", angle, angle)
 
