@@ -67,9 +67,12 @@ class Target:
         return self.error(point) <= self.tol
 
     def satisfied(self, point: Point) -> bool:
-        """Whether nothing is left to gain: a rate of 1e-12 also has its first digits right."""
+        """Whether nothing is left to gain.
+
+        Then the gap is small also where the objective is large, and a rate of 1e-12 has its first digits right.
+        """
         small = np.minimum(self.tol, 1e-6 * self.rates)
-        return self.reached(point) and bool((np.abs(point.gradient) <= small).all())
+        return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
 
     def error(self, point: Point) -> float:
         """How far a point is from optimal: its residual, or a tenth of its gap, relative to large objectives."""
