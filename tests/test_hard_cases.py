@@ -173,6 +173,16 @@ def test_ranked_probability_is_general_quadratic(k: int) -> None:
     np.testing.assert_allclose(quadratic.probs, ranked.probs, atol=1e-9)
 
 
+@pytest.mark.parametrize("max_passes", [51, 52, 60, 100])
+@pytest.mark.filterwarnings("ignore::baserate.NotConvergedWarning")
+def test_softening_that_is_cut_short_leaves_rows_and_shift_in_agreement(max_passes: int) -> None:
+    p, rates = dirichlet(25, 50, seed=18, spread=0.5), dirichlet(1, 50, seed=19)[0]
+    result = br.adjust(p, rates, loss=br.losses.Power(8), max_passes=max_passes)
+    np.testing.assert_allclose(result.apply(p), result.probs, atol=1e-9)
+    assert result.certificate.residual == pytest.approx(np.abs(result.probs.mean(axis=0) - rates).max())
+    assert result.certificate.loss_reduction >= 0
+
+
 @pytest.mark.parametrize("beta", [12, 20, 50])
 @pytest.mark.parametrize("max_passes", [2, 40])
 @pytest.mark.filterwarnings("ignore::baserate.NotConvergedWarning")

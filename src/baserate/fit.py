@@ -50,7 +50,10 @@ def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
         raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
     if flat and not solution.converged and solution.n_passes < stop.max_passes:
         softened, softer = _soften(problem, _left(stop, solution.n_passes))
-        if softer.converged or softer.point.residual < solution.point.residual:
+        arrived = softened.model.softness <= _smallest_share(
+            stop
+        )  # before that it costs more guarantee than it is worth
+        if arrived and (softer.converged or softer.point.residual < solution.point.residual):
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     if not solution.converged:
         point = solution.point
@@ -86,7 +89,7 @@ def settled(shift: FloatArray) -> Solution:
 
 def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
     """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
-    smallest = max(stop.tol, 1e-12)
+    smallest = _smallest_share(stop)
     shift, passes, share = None, 0, max(1e-4, smallest)
     while True:
         last = share == smallest
@@ -97,6 +100,10 @@ def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
         if last or passes >= stop.max_passes:
             return problem, replace(solution, n_passes=passes, converged=solution.converged and last)
         share = max(share / 10, smallest)
+
+
+def _smallest_share(stop: Stop) -> float:
+    return max(stop.tol, 1e-12)
 
 
 def _coupled(point: Point, rates: FloatArray) -> bool:

@@ -227,10 +227,11 @@ class Problem:
         return w @ conjugate, w @ np.abs(conjugate), w @ a, face.jacobian(a, w, bounded=self.model.bounded)
 
     def _finish_block(self, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
-        p = self.model.probs(self.model.reading.clean(block.raw))
-        w = block.weights
+        rows = self.model.reading.clean(block.raw)
+        p, w = self.model.probs(rows), block.weights
         if not shift.any() and len(shift) == self.model.n_classes and self.model.levels is None:
             return p, (np.zeros(()), w @ p)  # without the rounding of a way there and back
-        _, a = self.model.at(self._eta(block), shift)
+        # Not from the scratch: that holds the rows of the last model that was surveyed, which may have been given up.
+        _, a = self.model.at(self.model.kept(self.model.dual_points(rows)), shift)
         a = self.model.widen(a)
         return a, (w @ self.model.loss.divergence(p, a), w @ a)
