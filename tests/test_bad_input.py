@@ -237,7 +237,7 @@ def test_files(tmp_path: Path) -> None:
     br.adjust(P, R).save(path)
     good = path.read_text()
     for changes, message in [
-        ({"version": 2}, r"has version 2, but this baserate reads version 1"),
+        ({"version": 1}, r"has version 1, but this baserate reads version 2"),
         ({"format": "other"}, r"is not a saved adjustment"),
         ({"shift": [0, 0, 5]}, r"was changed after it was saved"),
         ({"checksum": "0" * 64}, r"was changed after it was saved"),

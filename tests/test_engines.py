@@ -95,6 +95,7 @@ class ChunkEngine(Engine):
         self.n_rows, self.n_classes = sum(map(len, pieces)), pieces[0].shape[1]
         self.pieces = pieces
         self.weights = np.full(self.n_rows, 1 / self.n_rows) if weights is None else weights
+        self.weighted = weights is not None
         self.rows: list[Array] = []
 
     @classmethod
@@ -116,6 +117,9 @@ class ChunkEngine(Engine):
 
     def answer(self) -> Array:
         return np.concatenate(self.rows)
+
+    def again(self) -> Self:
+        return type(self)(self.pieces, self.weights if self.weighted else None)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked", br.losses.Power(1.5), br.losses.Power(8)])

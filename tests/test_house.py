@@ -17,10 +17,9 @@ PACKAGE = ROOT / "src" / "baserate"
 # From the ground up. A module may import those of lower floors, and of its own folder.
 FLOORS = [
     ["arrays", "errors", "threads"],
-    ["files", "inputs", "labels"],
-    ["losses"],
-    ["engines"],
-    ["solver"],
+    ["files", "inputs", "intervals", "labels", "regions"],
+    ["losses", "proximal", "rates"],
+    ["engines", "solver"],
     ["problem"],
     ["feasibility", "text"],
     ["fit", "result"],

@@ -129,7 +129,7 @@ def test_files_are_json_and_leave_no_debris(result: br.Adjustment, tmp_path: Pat
     path = tmp_path / "shift.json"
     result.save(path)
     document = json.loads(path.read_text())
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert document["classes"] == NAMES
     assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
     result.save(str(path))

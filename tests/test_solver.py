@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 from support import Array
 
+from baserate.regions import Region
 from baserate.solver import Point, Target, solve
 
 RATES = np.array([0.2, 0.3, 0.5])
 METRIC = np.diag(RATES) - np.outer(RATES, RATES)
 CENTRE = np.eye(3) - 1 / 3
+EXACT = Region.point(RATES)
+
+
+def point(shift: Array, value: float, gradient: Array, curvature: Array, noise: float) -> Point:
+    return Point(shift, value, RATES, RATES - gradient, curvature, noise)
 
 
 def quadratic(peak: Array, curvature: Array) -> object:
@@ -19,14 +25,14 @@ def quadratic(peak: Array, curvature: Array) -> object:
     def evaluate(shift: Array) -> Point:
         away = shift - peak
         value = 1 - 0.5 * away @ curvature @ away
-        return Point(shift, float(value), -curvature @ away, curvature, 1e-16)
+        return point(shift, float(value), -curvature @ away, curvature, 1e-16)
 
     return evaluate
 
 
 def test_a_parabola_takes_one_step() -> None:
     peak = CENTRE @ [1.0, -2.0, 4.0]
-    solution = solve(quadratic(peak, CENTRE), np.zeros(3), METRIC, Target(RATES, 1e-10, 50))
+    solution = solve(quadratic(peak, CENTRE), np.zeros(3), METRIC, EXACT, Target(1e-10, 50))
     assert solution.converged
     assert solution.n_passes == 2
     np.testing.assert_allclose(CENTRE @ solution.point.shift, peak, atol=1e-9)
@@ -51,16 +57,16 @@ def test_a_ridge_that_is_all_but_a_kink(sharpness: float) -> None:
             + logits.max(1).mean()
         )
         curvature = np.diag(a.mean(axis=0)) - a.T @ a / len(a)
-        return Point(shift, float(value), RATES - a.mean(axis=0), curvature, 1e-14 * sharpness)
+        return point(shift, float(value), RATES - a.mean(axis=0), curvature, 1e-14 * sharpness)
 
-    solution = solve(evaluate, np.zeros(3), METRIC, Target(RATES, 1e-10, 200))
+    solution = solve(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 200))
     assert solution.converged
     assert solution.point.residual <= 1e-10
 
 
 def test_a_bad_start_is_dropped_for_zero() -> None:
     peak = np.zeros(3)
-    solution = solve(quadratic(peak, CENTRE), np.array([100.0, -50, -50]), METRIC, Target(RATES, 1e-10, 50))
+    solution = solve(quadratic(peak, CENTRE), np.array([100.0, -50, -50]), METRIC, EXACT, Target(1e-10, 50))
     assert solution.converged
     assert solution.n_passes == 2
 
@@ -72,11 +78,11 @@ def test_passes_are_counted_and_kept_to() -> None:
 
     def evaluate(shift: Array) -> Point:
         calls.append(shift)
-        point = slow(shift)  # type: ignore[operator]
+        there = slow(shift)  # type: ignore[operator]
         # A curvature that is 100 times too large makes every step 100 times too short.
-        return Point(point.shift, point.value, point.gradient, 100 * point.curvature, point.noise)
+        return point(shift, there.value, there.gradient, 100 * there.curvature, there.noise)
 
-    solution = solve(evaluate, np.zeros(3), METRIC, Target(RATES, 1e-10, 7))
+    solution = solve(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 7))
     assert len(calls) == solution.n_passes == 7
     assert not solution.converged
 
@@ -85,9 +91,9 @@ def test_a_function_without_a_maximum_is_given_up_at_its_ceiling() -> None:
     slope = CENTRE @ [1.0, 0.0, -0.5]
 
     def evaluate(shift: Array) -> Point:
-        return Point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
+        return point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
 
-    solution = solve(evaluate, np.zeros(3), METRIC, Target(RATES, 1e-10, 100, ceiling=50.0))
+    solution = solve(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 100, ceiling=50.0))
     assert not solution.converged
     assert solution.n_passes < 30
 
@@ -100,11 +106,11 @@ def test_steps_stay_inside_the_domain() -> None:
         c = CENTRE @ shift
         room = 1 - c @ c
         if room <= 0:
-            return Point(shift, -np.inf, np.full(3, np.nan), np.full((3, 3), np.nan), 0.0)
+            return point(shift, -np.inf, np.full(3, np.nan), np.full((3, 3), np.nan), 0.0)
         root = np.sqrt(room)
         curvature = CENTRE / root + np.outer(c, c) / root**3
-        return Point(shift, float(root - 1 + slope @ c), slope - c / root, curvature, 1e-16)
+        return point(shift, float(root - 1 + slope @ c), slope - c / root, curvature, 1e-16)
 
-    solution = solve(evaluate, np.array([50.0, 0, 0]), METRIC, Target(RATES, 1e-10, 100))
+    solution = solve(evaluate, np.array([50.0, 0, 0]), METRIC, EXACT, Target(1e-10, 100))
     assert solution.converged
     np.testing.assert_allclose(CENTRE @ solution.point.shift, slope / np.sqrt(1 + slope @ slope), atol=1e-9)

@@ -10,6 +10,7 @@ array([[0.45, 0.55],
 from baserate import errors, losses, theory
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "Certificate",
     "InfeasibleRates",
     "NotConvergedWarning",
+    "Rates",
     "__version__",
     "additive",
     "adjust",

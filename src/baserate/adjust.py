@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from baserate.arrays import FloatArray, IndexArray
 from baserate.engines import engine_for
+from baserate.engines.base import Engine
 from baserate.errors import BadOption, BadRates
 from baserate.fit import Names, Stop, fit, settled
-from baserate.inputs import (
-    Reading,
-    as_classes,
-    as_flag,
-    as_rates,
-    as_smoothing,
-    label,
-)
+from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
-from baserate.problem import Problem, RowModel
-from baserate.result import Adjustment, Certificate
+from baserate.problem import Problem, RowModel, kept_classes
+from baserate.rates import Rates, as_known
+from baserate.regions import Region
+from baserate.result import ActiveBound, Adjustment, Certificate
 from baserate.solver import Solution
 
-RatesLike = ArrayLike | Mapping[Any, float]
+RatesLike = ArrayLike | Mapping[Any, float] | Rates
 
 
 def adjust(
@@ -45,16 +44,17 @@ def adjust(
 ) -> Adjustment:
     """Adjust predicted probabilities to the class rates of the place where they are used.
 
-    Of all predictions whose mean equals the rates, the answer is the one nearest to ``probs`` in the Bregman
-    divergence of the loss. If the rates are those of these rows, the mean loss falls by at least
-    ``certificate.loss_reduction``, whatever the labels are.
+    Of all predictions whose mean equals the rates, or lies in the set of rates that are possible, the answer is the one
+    nearest to ``probs`` in the Bregman divergence of the loss. If the rates of these rows are the given ones, or any
+    of the set, the mean loss falls by at least ``certificate.loss_reduction``, whatever the labels are.
 
     Parameters
     ----------
     probs : array-like of shape (n, k)
         Predicted probabilities; each row sums to 1. Never changed in place.
-    rates : array-like of shape (k,) or dict
-        Class rates among these rows. A dict maps class names to rates and needs ``classes``.
+    rates : array-like of shape (k,), dict or Rates
+        Class rates among these rows. A dict maps class names to rates and needs ``classes``. Rates that are not exactly
+        known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
     loss : str or Loss, default "log"
         The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
     bounded : bool, default True
@@ -101,11 +101,13 @@ def adjust(
            [0.175, 0.825]])
     >>> round(result.certificate.loss_reduction, 4)
     0.14
+    >>> roughly = br.adjust([[0.7, 0.3], [0.4, 0.6]], br.Rates.between([0.2, None], [0.4, None]))
+    >>> roughly.rates.round(3), round(roughly.certificate.loss_reduction, 4)
+    (array([0.4, 0.6]), 0.0498)
     """
     stop = Stop(_as_tolerance(tol), _as_passes(max_passes))
-    problem, names = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)
-    problem, solution = fit(problem, names, stop)
-    return _adjustment(problem, names, bool(bounded), solution, "adjust")
+    case = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)
+    return _solved(case, stop)
 
 
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
@@ -159,8 +161,9 @@ def prior_adjust(
     Parameters
     ----------
     probs : array-like of shape (n, k)
-    old_rates, new_rates : array-like of shape (k,) or dict
-        Class rates in training, as the classifier saw them (after any re-sampling or class weights), and now.
+    old_rates, new_rates : array-like of shape (k,), dict or Rates
+        Class rates in training, as the classifier saw them (after any re-sampling or class weights), and now. Of rates
+        that are not exactly known the best guess is used, and the certificate holds for all that are possible.
     sample_weight, from_logits, normalize, zeros, classes
         As in :func:`adjust`.
 
@@ -176,15 +179,28 @@ def prior_adjust(
     array([[0.9  , 0.1  ],
            [0.988, 0.012]])
     """
-    problem, names = _pose(probs, new_rates, "log", True, sample_weight, from_logits, normalize, zeros, classes)
-    old = as_rates(old_rates, names, problem.engine.n_classes, what="old_rates")
+    case = _pose(probs, new_rates, "log", True, sample_weight, from_logits, normalize, zeros, classes)
+    problem, names, k = case.problem, case.known.classes, case.problem.engine.n_classes
+    old, new = as_known(old_rates, names, k, what="old_rates").estimate(), case.known.estimate()
     keep = problem.model.keep
     unseen = keep[(old[keep] == 0) & (problem.survey.mean[keep] > 0)]
     if unseen.size:
         name = label(names, int(unseen[0]))
         raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
-    ratio = np.divide(problem.kept_rates, old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
-    return _adjustment(problem, names, True, settled(np.log(ratio)), "prior")
+    if (new[keep] == 0).any():
+        name = label(names, int(keep[new[keep] == 0][0]))
+        raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
+    ratio = np.divide(new[keep], old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
+    return _adjustment(case, problem, settled(np.log(ratio), new[keep]), "prior", again=None)
+
+
+class Case(NamedTuple):
+    """A problem as it was posed, and what the caller knows of the rates."""
+
+    problem: Problem
+    known: Rates
+    batch_size: int
+    bounded: bool
 
 
 def _pose(
@@ -197,19 +213,41 @@ def _pose(
     normalize: bool,
     zeros: str | float,
     classes: Sequence[Any] | None,
-) -> tuple[Problem, Names]:
+) -> Case:
     """Everything checked that can be checked without reading the rows."""
     reading = Reading(as_flag("from_logits", from_logits), as_flag("normalize", normalize), as_smoothing(zeros))
     inside = as_flag("bounded", bounded)
     chosen = as_loss(loss)
     engine = engine_for(probs, sample_weight)
     k = engine.n_classes
-    names = as_classes(classes, k)
-    pi = as_rates(rates, names, k)
+    known = as_known(rates, as_classes(classes, k), k)
     check_loss(chosen, k)
-    inside = inside or chosen.domain == NONNEGATIVE
-    keep = np.flatnonzero(pi > 0) if inside else np.arange(k)
-    return Problem(engine, RowModel(chosen, inside, k, keep, reading), pi), names
+    model = RowModel(chosen, inside or chosen.domain == NONNEGATIVE, k, np.arange(k), reading)
+    return _case(engine, model, known, inside)
+
+
+def _case(engine: Engine, model: RowModel, known: Rates, bounded: bool) -> Case:
+    region = known.region(engine.n_rows)
+    keep = kept_classes(region, model.bounded)
+    problem = Problem(engine, replace(model, keep=keep), region)
+    if known.certainty is None or not engine.weighted:
+        return Case(problem, known, engine.n_rows, bounded)
+    # A weighted batch varies by chance as much as one of fewer rows.
+    rows = max(int(problem.survey.effective_rows * (1 + 1e-9)), 1)
+    return Case(problem.with_region(known.region(rows)), known, rows, bounded)
+
+
+def _solved(case: Case, stop: Stop, start: FloatArray | None = None) -> Adjustment:
+    problem, solution = fit(case.problem, case.known.classes, stop, start)
+    return _adjustment(case, problem, solution, "adjust", again=partial(_what_if, case, stop))
+
+
+def _what_if(case: Case, stop: Stop, rates: RatesLike, shift: FloatArray) -> Adjustment:
+    """The same rows for other rates, starting from a shift of all classes."""
+    problem = case.problem
+    known = as_known(rates, case.known.classes, problem.engine.n_classes)
+    changed = _case(problem.engine.again(), problem.model, known, case.bounded)
+    return _solved(changed, stop, shift[changed.problem.model.keep])
 
 
 def _as_tolerance(tol: object) -> float:
@@ -224,31 +262,62 @@ def _as_passes(max_passes: object) -> int:
     raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
 
 
-def _adjustment(problem: Problem, names: Names, bounded: bool, solution: Solution, procedure: str) -> Adjustment:
-    model, shift = problem.model, solution.point.shift
+def _adjustment(
+    case: Case, problem: Problem, solution: Solution, procedure: str, again: Callable[..., Adjustment] | None
+) -> Adjustment:
+    model, shift, region = problem.model, solution.point.shift, problem.kept_region
+    before = problem.survey.mean  # first, since a survey uses the space of the answer
     moved, mean = problem.finish(shift)
-    missing = problem.rates - mean
+    wanted = region.support(shift, mean[model.keep])
+    # Counted over all classes, so that what a class of rate 0 got by rounding is not overlooked.
+    missing = model.spread(wanted, fill=0.0) - mean
     slack = float(shift @ missing[model.keep])
     guaranteed = moved + slack - 2 * model.softness
+    anchor = region.anchor(shift, wanted)
     certificate = Certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
         gap=abs(slack) + 2 * model.softness,
         residual=float(np.abs(missing).max()),
-        sensitivity=model.spread(shift - shift.mean(), fill=np.nan),
+        sensitivity=model.spread(shift - anchor, fill=np.nan),
+        known=case.known,
+        batch_size=case.batch_size,
     )
     return Adjustment(
         model=model,
         dual_shift=shift,
-        wanted=problem.rates,
-        before=problem.survey.mean,
+        wanted=model.spread(wanted, fill=0.0),
+        before=before,
         rates=mean,
         certificate=certificate,
+        active=_active(region, model.keep, case.known.classes, shift, wanted),
         converged=solution.converged,
         n_passes=solution.n_passes + 1,
         n_rows=problem.engine.n_rows,
         engine=problem.engine.name,
-        bounded=bounded,
-        classes=names,
+        bounded=case.bounded,
+        classes=case.known.classes,
         procedure=procedure,
         answer=problem.engine.answer(),
+        again=again,
     )
+
+
+def _active(
+    region: Region, keep: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
+) -> tuple[ActiveBound, ...]:
+    """The bounds that hold the rates where they are."""
+    of = keep.tolist() if names is None else [names[j] for j in keep]
+    if region.is_point:
+        return tuple(ActiveBound(name, "exact", float(rate)) for name, rate in zip(of, rates, strict=True))
+    found = []
+    if region.ball is not None and np.ptp(shift) > 0 and region.ball.distance(rates) >= region.ball.radius * (1 - 1e-9):
+        found.append(ActiveBound(None, "radius", region.ball.radius))
+    price = shift - region.anchor(shift, rates)
+    for j, name in enumerate(of):
+        if region.fixed[j]:
+            found.append(ActiveBound(name, "exact", float(rates[j])))
+        elif rates[j] == region.low[j] and price[j] > 0:
+            found.append(ActiveBound(name, "low", float(rates[j])))
+        elif rates[j] == region.high[j] and price[j] < 0:
+            found.append(ActiveBound(name, "high", float(rates[j])))
+    return tuple(found)

@@ -2,9 +2,9 @@
 
 Under a loss that pins zeros, a row can only move probability among the classes to which it gives some. Rows with the
 same support are alike, so the question is a transport problem: from supports, with the weight of their rows, to
-classes, with their rates. By Hall's theorem it has no solution exactly if some group of classes wants less than the
-rows that allow nothing else. It is solved by augmenting paths over the k classes, starting from the plan that the
-predictions themselves are.
+classes, with the bounds of their rates. By Hall's theorem it has no solution exactly if some group of classes may not
+have as much as the rows that allow nothing else, or must have more than the rows that allow any of it. It is solved by
+augmenting paths over the k classes, starting from the plan that the predictions themselves are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from baserate.arrays import BoolArray, FloatArray, IndexArray
 from baserate.engines.base import Block
 from baserate.problem import Problem
+from baserate.regions import Region
 
 _DUST = 1e-14  # Mass that summing n rows may have lost or made; rates down to 1e-12 are still told from it.
 
@@ -41,7 +42,7 @@ class Supports:
 
 @dataclass(frozen=True)
 class Blockage:
-    """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but want ``wanted``."""
+    """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but need at least ``wanted``."""
 
     classes: IndexArray
     reachable: float
@@ -50,8 +51,15 @@ class Blockage:
     """Rows that allow any of the classes."""
 
 
-def diagnose(problem: Problem) -> Blockage | IndexArray | None:
-    """Whether hard zeros allow the rates.
+def diagnose(problem: Problem, shift: FloatArray | None = None) -> Blockage | IndexArray | None:
+    """Whether hard zeros allow any rates of the region.
+
+    Parameters
+    ----------
+    problem : Problem
+    shift : array, optional
+        Where the solver gave up, on the kept classes. Without it, only a ball that asks for classes which no row
+        predicts is found out.
 
     Returns
     -------
@@ -60,19 +68,39 @@ def diagnose(problem: Problem) -> Blockage | IndexArray | None:
     array of int of shape (k,)
         Only in the limit of an infinite shift: the level of each kept class, see ``RowModel.levels``.
     None
-        They do.
+        They do, or it cannot be said.
     """
+    region = problem.kept_region
     supports = _group(problem.engine.map(lambda block: _supports_of(problem, block)))
-    plan, cut_off = _route(supports, problem.kept_rates)
+    if region.ball is not None:
+        return _separated(problem, supports, shift)
+    plan, cut_off = _route(supports, region)
     if cut_off is not None:
-        return Blockage(
-            classes=problem.model.keep[cut_off],
-            reachable=float(plan[:, cut_off].sum()),
-            wanted=float(problem.kept_rates[cut_off].sum()),
-            n_rows=int(supports.n_rows[supports.allowed[:, cut_off].any(axis=1)].sum()),
-        )
-    levels = _levels(plan.T @ supports.allowed > _DUST)
+        group = np.zeros(len(region.low), dtype=bool)
+        group[cut_off] = True
+        return _blockage(problem, supports, group)
+    levels = _levels(plan.T @ supports.allowed > _DUST, plan.sum(axis=0), region)
     return levels if levels.any() else None
+
+
+def _blockage(problem: Problem, supports: Supports, group: BoolArray) -> Blockage:
+    region, rows = problem.kept_region, supports.allowed[:, group].any(axis=1)
+    least = region.support(group.astype(np.float64), problem.survey.mean[problem.model.keep])
+    return Blockage(
+        classes=problem.model.keep[group],
+        reachable=float(supports.plan[rows].sum()),
+        wanted=float(least[group].sum()),
+        n_rows=int(supports.n_rows[rows].sum()),
+    )
+
+
+def _separated(problem: Problem, supports: Supports, shift: FloatArray | None) -> Blockage | None:
+    """A group of classes that must have more than the rows can give it, among those that a shift ranks highest."""
+    ranks = -np.asarray(supports.plan.sum(axis=0) > 0, dtype=np.float64) if shift is None else shift
+    groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
+    found = [_blockage(problem, supports, group) for group in groups]
+    worst = max(found, key=lambda one: one.wanted - one.reachable, default=None)
+    return worst if worst is not None and worst.wanted > worst.reachable + 1e-9 else None
 
 
 def _supports_of(problem: Problem, block: Block) -> Supports:
@@ -101,19 +129,22 @@ def _merge(allowed: BoolArray, plan: FloatArray, n_rows: IndexArray) -> Supports
     return Supports(allowed[first], merged, np.bincount(group, weights=n_rows).astype(np.intp))
 
 
-def _route(supports: Supports, rates: FloatArray) -> tuple[FloatArray, IndexArray | None]:
-    """Move mass until the rates are met; the plan, and the classes that got too little if they cannot be."""
+def _route(supports: Supports, region: Region) -> tuple[FloatArray, IndexArray | None]:
+    """Move mass until all bounds are met; the plan, and the classes that got too little if they cannot be."""
     plan, allowed = supports.plan.copy(), supports.allowed.astype(np.float64)
     movable = plan.T @ allowed  # mass of class j (row) in rows of data that also allow another class (column)
     while True:
-        surplus = plan.sum(axis=0) - rates
-        path, reached = _path(movable > _DUST, surplus > _DUST, surplus < -_DUST)
+        mass = plan.sum(axis=0)
+        # First whatever is above its upper bound goes anywhere that has room, then what is missing comes from anywhere.
+        floor = region.high if (mass > region.high + _DUST).any() else region.low
+        path, reached = _path(movable > _DUST, mass > floor + _DUST, mass < floor - _DUST)
         if path is None:
-            blocked = np.flatnonzero(~reached)
-            short = surplus[blocked].sum() < -_DUST * len(rates) if (surplus > _DUST).any() else False
-            return plan, blocked if short else None
+            missing = np.maximum(region.low - mass, 0.0)
+            missing += np.maximum(mass - region.high, 0.0)
+            return plan, np.flatnonzero(~reached) if missing.sum() > _DUST * len(mass) and not reached.all() else None
         steps = list(itertools.pairwise(path))
-        amount = min(surplus[path[0]], -surplus[path[-1]], *(movable[j, to] for j, to in steps))
+        ends = (mass[path[0]] - floor[path[0]], floor[path[-1]] - mass[path[-1]])
+        amount = min(*ends, *(movable[j, to] for j, to in steps))
         for j, to in steps:
             _move(plan, supports.allowed, j, to, amount)
             movable[j], movable[to] = plan[:, j] @ allowed, plan[:, to] @ allowed
@@ -149,18 +180,25 @@ def _move(plan: FloatArray, allowed: BoolArray, j: int, to: int, amount: float) 
     plan[groups, to] += taken
 
 
-def _levels(edges: BoolArray) -> IndexArray:
+def _levels(edges: BoolArray, mass: FloatArray, region: Region) -> IndexArray:
     """Levels of the classes: mass can leave a level downwards, but none can come back.
 
     Within one level mass flows both ways. Between levels the present plan is the only one that there is, so
-    entries that reach down are 0 in every solution.
+    entries that reach down are 0 in every solution. Classes that have room below their upper bounds can pass mass to
+    those that have some above their lower ones: that is one more node of the graph.
     """
     from scipy.sparse.csgraph import connected_components
 
-    _, component = connected_components(edges, directed=True, connection="strong")
+    k = len(edges)
+    graph = np.zeros((k + 1, k + 1), dtype=bool)
+    graph[:k, :k] = edges
+    graph[:k, k] = mass < region.high - _DUST
+    graph[k, :k] = mass > region.low + _DUST
+    _, component = connected_components(graph, directed=True, connection="strong")
     level = np.zeros(component.max() + 1, dtype=np.intp)
-    above, below = component[np.nonzero(edges)[0]], component[np.nonzero(edges)[1]]
+    above, below = component[np.nonzero(graph)[0]], component[np.nonzero(graph)[1]]
     above, below = above[above != below], below[above != below]
     for _ in range(len(level)):
         np.maximum.at(level, above, level[below] + 1)
-    return np.asarray(level[component])
+    found = np.asarray(level[component])[:k]
+    return np.asarray(found - found.min())

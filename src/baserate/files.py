@@ -13,7 +13,7 @@ from typing import Any
 from baserate.errors import BadFile
 
 FORMAT = "baserate.adjustment"
-VERSION = 1
+VERSION = 2
 
 
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:

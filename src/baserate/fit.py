@@ -33,15 +33,16 @@ class Stop(NamedTuple):
 
 
 @single_threaded_blas()
-def fit(problem: Problem, names: Names, stop: Stop) -> tuple[Problem, Solution]:
+def fit(problem: Problem, names: Names, stop: Stop, start: FloatArray | None = None) -> tuple[Problem, Solution]:
     """Solve, and if that fails, find out why and solve what can be solved."""
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
+        problem, start = _without_unpredicted(problem), None
     flat = problem.model.loss.flat_at_zero
-    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop)
-    if pinned and not (solution.converged and _coupled(solution.point, problem.kept_rates)):
-        levels = _resolve_zeros(problem, names)
+    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop, start)
+    if pinned and not (solution.converged and _coupled(solution.point)):
+        levels = _resolve_zeros(problem, names, solution.point.shift)
         if levels is not None:
             problem = problem.with_model(levels=levels)
             again = _climb(problem, stop)  # another problem, so it gets its own passes
@@ -71,19 +72,17 @@ def _left(stop: Stop, used: int) -> Stop:
 
 
 def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
-    survey, rates = problem.survey, problem.kept_rates
-    if len(rates) == 1:
-        return settled(np.zeros(1))
-    if start is None:
-        already = float(np.abs(survey.mean[problem.model.keep] - rates).max()) <= 1e-15
-        start = np.zeros(len(rates)) if already else problem.start()
-    ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
-    return solve(problem.evaluate, start, problem.metric(), Target(rates, stop.tol, stop.max_passes, ceiling))
+    region = problem.kept_region
+    if len(region.low) == 1:
+        return settled(np.zeros(1), region.low)
+    ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
+    first = problem.guess.shift if start is None else start
+    return solve(problem.evaluate, first, problem.metric(), region, Target(stop.tol, stop.max_passes, ceiling))
 
 
-def settled(shift: FloatArray) -> Solution:
+def settled(shift: FloatArray, rates: FloatArray) -> Solution:
     """A shift that needs no search."""
-    point = Point(shift, 0.0, np.zeros_like(shift), np.zeros((len(shift), len(shift))), 0.0)
+    point = Point(shift, 0.0, rates, rates, np.zeros((len(shift), len(shift))), 0.0)
     return Solution(point, n_passes=0, converged=True)
 
 
@@ -106,25 +105,36 @@ def _smallest_share(stop: Stop) -> float:
     return max(stop.tol, 1e-12)
 
 
-def _coupled(point: Point, rates: FloatArray) -> bool:
+def _coupled(point: Point) -> bool:
     """Whether probability visibly flows between all classes, so that the solution is no limit at infinity."""
     from scipy.sparse.csgraph import connected_components
 
-    flow = -point.curvature > 1e-6 * np.minimum.outer(rates, rates)
+    flow = -point.curvature > 1e-6 * np.minimum.outer(point.wanted, point.wanted)
     return bool(connected_components(flow, directed=False, return_labels=False) == 1)
 
 
-def _resolve_zeros(problem: Problem, names: Names) -> IndexArray | None:
-    found = diagnose(problem)
+def _without_unpredicted(problem: Problem) -> Problem:
+    """Drop the classes to which no row gives probability; the region must allow that."""
+    keep = problem.model.keep
+    absent = np.zeros(problem.model.n_classes, dtype=bool)
+    absent[keep[problem.survey.mean[keep] == 0]] = True
+    rest = replace(problem.model, keep=np.setdiff1d(keep, np.flatnonzero(absent)))
+    return Problem(problem.engine, rest, problem.region.without(absent))
+
+
+def _resolve_zeros(problem: Problem, names: Names, shift: FloatArray | None = None) -> IndexArray | None:
+    found = diagnose(problem, shift)
     if not isinstance(found, Blockage):
         return found
     who = " and ".join(label(names, int(j)) for j in found.classes[:5])
     if len(found.classes) > 5:
         who += f" and {len(found.classes) - 5} more"
+    least = "" if problem.region.is_point else "at least "
     together = " together" if len(found.classes) > 1 else ""
     raise InfeasibleRates(
-        f"{who} would need mean {found.wanted:.6g}{together}, but only {found.n_rows} of {problem.engine.n_rows} rows "
-        f"give {'them' if together else 'it'} a probability above 0, which allows at most {found.reachable:.6g}; pass "
+        f"{who} would need mean {least}{found.wanted:.6g}{together}, but only {found.n_rows} of "
+        f"{problem.engine.n_rows} rows give {'them' if together else 'it'} a probability above 0, which allows at most "
+        f"{found.reachable:.6g}; pass "
         'zeros=1e-6 to smooth the zeros, choose a loss that can move them ("brier"), or correct the rates',
         classes=[int(j) if names is None else names[j] for j in found.classes],
         reachable=found.reachable,

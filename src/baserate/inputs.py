@@ -201,16 +201,41 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
     return np.asarray(pi / total)
 
 
-def _from_mapping(rates: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str) -> list[Any]:
+def one_per_class(
+    given: object, classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float
+) -> FloatArray:
+    """A number for each column: from one for all, from a sequence, or from a dict by class; None is ``missing``."""
+    if given is None or is_number(given):
+        return np.full(n_classes, missing if given is None else float(given))  # type: ignore[arg-type]
+    if isinstance(given, Mapping):
+        given = _from_mapping(given, classes, n_classes, what, missing)
+    rule = f"{what} must be {n_classes} numbers, one for each class"
+    try:
+        values = np.array([missing if v is None else float(v) for v in given])  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise BadRates(f"{rule}, not {given!r}") from None
+    if values.shape != (n_classes,):
+        raise BadRates(f"{rule}, but there are {len(values)}")
+    return values
+
+
+def _from_mapping(
+    numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float | None = None
+) -> list[Any]:
     if classes is None:
         raise BadRates(f"{what} is a dict: pass classes= with the names of the {n_classes} columns, in their order")
-    missing = [c for c in classes if c not in rates]
-    unknown = [c for c in rates if c not in classes]
-    if missing or unknown:
-        parts = [f"{what} has no rate for {_listed(missing)}"] if missing else []
-        parts += [f"{_listed(unknown)} is not among the classes {_listed(classes)}"] if unknown else []
+    absent = [c for c in classes if c not in numbers and missing is None]
+    unknown = [c for c in numbers if c not in classes]
+    if absent or unknown:
+        parts = [f"{what} has no rate for {listed(absent)}"] if absent else []
+        parts += [f"{listed(unknown)} is not among the classes {listed(classes)}"] if unknown else []
         raise BadRates("; ".join(parts))
-    return [rates[c] for c in classes]
+    return [numbers.get(c, missing) for c in classes]
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one real number, and not True or False."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | None:
@@ -248,6 +273,7 @@ def label(classes: tuple[Any, ...] | None, j: int) -> str:
     return f"class {j}" if classes is None else f"class {classes[j]!r}"
 
 
-def _listed(names: Sequence[Any]) -> str:
+def listed(names: Sequence[Any]) -> str:
+    """The first names of a list, for a message."""
     shown = ", ".join(repr(c) for c in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,16 +1,18 @@
 """The adjustment problem and its dual: shapes and signs in one place.
 
-With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``pi`` the wanted rates (k) and ``lam`` the shift (k):
+With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``T`` what is known of the rates, a convex set whose
+simplest form is one point, and ``lam`` the shift (k):
 
-    primal   minimise  sum_i w_i d(p_i, a_i)   over rows a_i of the simplex with  sum_i w_i a_i = pi
-    dual     g(lam) = sum_i w_i [ conj(eta_i) - conj(eta_i + lam) ] + <lam, pi>,      eta_i = link(p_i)
-             gradient   pi - sum_i w_i a_i(lam),        a_i(lam) = row_map(eta_i + lam)
-             curvature  sum_i w_i J_i
+    primal   minimise  sum_i w_i d(p_i, a_i)   over rows a_i of the simplex with  sum_i w_i a_i in T
+    dual     g(lam) = sum_i w_i [ conj(eta_i) - conj(eta_i + lam) ] + h(lam),         eta_i = link(p_i)
+             h(lam)     = min over t in T of <lam, t>
+             gradient   t - sum_i w_i a_i(lam),         a_i(lam) = row_map(eta_i + lam),  t where that minimum is
+             curvature  sum_i w_i J_i                   (of the first term)
 
 Every value of the dual, not only its maximum, is a guarantee: the mean loss of the rows ``a(lam)`` on any labels
-whose weighted mean is ``pi`` lies below that of ``p`` by at least ``g(lam)``. See docs/theory.md.
+whose weighted mean lies in ``T`` is below that of ``p`` by at least ``g(lam)``. See docs/theory.md.
 
-Names that users see map to these once, here: probs = p, sample_weight = w, rates = pi, shift = lam.
+Names that users see map to these once, here: probs = p, sample_weight = w, rates = T, shift = lam.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from baserate.errors import InfeasibleRates
 from baserate.inputs import Reading
 from baserate.losses.base import Loss
 from baserate.losses.softened import Softened
-from baserate.solver import Point
+from baserate.regions import Region
+from baserate.solver import Point, Target, solve
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -123,6 +126,11 @@ class RowModel:
             )
 
 
+def kept_classes(region: Region, bounded: bool) -> IndexArray:
+    """The classes that may get probability: those of rate 0 do not, unless other entries may be negative."""
+    return np.flatnonzero(region.high > 0) if bounded else np.arange(len(region.high))
+
+
 @dataclass(frozen=True)
 class Survey:
     """What the first pass learns.
@@ -137,12 +145,15 @@ class Survey:
         Exact zeros among the predictions.
     ceiling : float
         No primal objective, and so no dual value, can be above this.
+    effective_rows : float
+        ``1 / sum_i w_i^2``: n for equal weights (Kish's effective sample size).
     """
 
     mean: FloatArray
     offset: float
     n_zeros: int
     ceiling: float
+    effective_rows: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,51 +162,81 @@ class Problem:
 
     engine: Engine
     model: RowModel
-    rates: FloatArray
+    region: Region
+    """The rates that are possible, for all classes."""
 
     @cached_property
-    def kept_rates(self) -> FloatArray:
-        """Rates of the kept classes."""
-        return self.rates[self.model.keep]
+    def kept_region(self) -> Region:
+        """The region in the coordinates of the kept classes."""
+        return self.region.take(self.model.keep)
 
     @cached_property
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""
-        mean, offset, zeros, ceiling = total(self.engine.map(self._survey_block))
-        return Survey(mean, float(offset), int(zeros), float(ceiling))
+        mean, offset, zeros, ceiling, squares = total(self.engine.map(self._survey_block))
+        return Survey(mean, float(offset), int(zeros), float(ceiling), 1.0 / float(squares))
 
     def evaluate(self, shift: FloatArray) -> Point:
         """The dual at one shift: one pass over the rows."""
-        conjugate, size, mean, curvature = total(self.engine.map(lambda block: self._reduce_block(block, shift)))
-        offset = self.survey.offset
-        drift = float(shift @ self.kept_rates)
+        offset = self.survey.offset  # first, since the survey fills the scratch
+        sums = total(self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift)))
+        return self._point(shift, offset, sums)
+
+    def _point(self, shift: FloatArray, offset: float, sums: Sums) -> Point:
+        conjugate, size, mean, curvature = sums
+        inside = np.isfinite(conjugate) and bool(np.isfinite(mean).all())
+        wanted = self.kept_region.support(shift, mean) if inside else np.full_like(shift, np.nan)
+        drift = float(shift @ wanted)
         value = offset - float(conjugate) + drift
         noise = _EPS * (float(size) + abs(offset) + abs(drift))
-        inside = np.isfinite(value) and bool(np.isfinite(mean).all())
-        return Point(shift, value if inside else -np.inf, self.kept_rates - mean, curvature, noise)
+        return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
     def finish(self, shift: FloatArray) -> tuple[float, FloatArray]:
         """Write the adjusted rows; their mean divergence from the predictions, and their mean."""
         moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
         return float(moved), mean
 
-    def start(self) -> FloatArray:
-        """A first guess: the shift that would be right if all rows were alike. For log loss, a Sinkhorn step."""
-        loss, mean = self.model.face, self.survey.mean[self.model.keep]
-        if not mean.any():
-            return np.zeros_like(mean)
-        guess = (loss.link(self.kept_rates[None]) - loss.link(mean[None] / mean.sum()))[0]
-        guess = np.where(np.isfinite(guess), guess, 0.0)
-        return np.asarray(guess - self.kept_rates @ guess)
+    @cached_property
+    def guess(self) -> Point:
+        """The answer if all rows were alike: a shift to start from, and its rates. For log loss, a Sinkhorn step."""
+        loss, mean, region = self.model.face, self.survey.mean[self.model.keep], self.kept_region
+        zero = np.zeros_like(mean)
+        one = mean[None] / mean.sum() if mean.any() else region.nearest(mean)[None]
+        if region.distance(one[0]) <= _EPS:
+            return self._point(zero, 0.0, self._reduce_block(loss.link(one), np.ones(1), zero))
+        if region.is_point or self.model.levels is not None:
+            wanted = region.nearest(one[0])
+            step = (loss.link(wanted[None]) - loss.link(one))[0]
+            step = np.where(np.isfinite(step), step, 0.0)
+            return Point(step - wanted @ step, 0.0, wanted, one[0], self._metric(wanted), 0.0)
+        eta = loss.link(one)
+        offset = float(loss.conjugate(eta, one)[0])
+
+        def evaluate(shift: FloatArray) -> Point:
+            return self._point(shift, offset, self._reduce_block(eta, np.ones(1), shift))
+
+        return solve(evaluate, zero, self._metric(region.nearest(one[0])), region, Target(1e-6, 50)).point
 
     def metric(self) -> FloatArray:
         """The curvature that the dual would have if every row were the wanted rates."""
-        one = np.ones(1)
-        return self.model.face.jacobian(self.kept_rates[None], one, bounded=self.model.bounded)
+        return self._metric(self.guess.wanted)
+
+    def _metric(self, rates: FloatArray) -> FloatArray:
+        # A class that may be at 0 but need not stay there has to be able to move.
+        inside = np.maximum(rates, 1e-3 * self.kept_region.high)
+        return self.model.face.jacobian(inside[None] / inside.sum(), np.ones(1), bounded=self.model.bounded)
 
     def with_model(self, **changes: object) -> Problem:
         """The same rows under a changed model."""
-        return Problem(self.engine, replace(self.model, **changes), self.rates)  # type: ignore[arg-type]  # names are checked by replace
+        return Problem(self.engine, replace(self.model, **changes), self.region)  # type: ignore[arg-type]  # names are checked by replace
+
+    def with_region(self, region: Region) -> Problem:
+        """The same rows for other rates; what was learned about them is kept if it still holds."""
+        keep = kept_classes(region, self.model.bounded)
+        changed = Problem(self.engine, replace(self.model, keep=keep), region)
+        if "survey" in vars(self) and np.array_equal(keep, self.model.keep):
+            vars(changed)["survey"] = self.survey
+        return changed
 
     def _survey_block(self, block: Block) -> Sums:
         model = self.model
@@ -213,16 +254,16 @@ class Problem:
         w = block.weights
         with np.errstate(invalid="ignore"):  # a loss that overflows is refused when its dual is found not to be finite
             ceiling = w @ (height + conjugate)
-        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), ceiling
+        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), ceiling, w @ w
 
     def _eta(self, block: Block) -> FloatArray:
         if block.scratch is not None:
             return block.scratch[:, : len(self.model.keep)]
         return self.model.kept(self.model.dual_points(self.model.reading.clean(block.raw)))
 
-    def _reduce_block(self, block: Block, shift: FloatArray) -> Sums:
-        w, face = block.weights, self.model.face
-        x, a = self.model.at(self._eta(block), shift)
+    def _reduce_block(self, eta: FloatArray, w: FloatArray, shift: FloatArray) -> Sums:
+        face = self.model.face
+        x, a = self.model.at(eta, shift)
         conjugate = face.conjugate(x, a)
         return w @ conjugate, w @ np.abs(conjugate), w @ a, face.jacobian(a, w, bounded=self.model.bounded)
 

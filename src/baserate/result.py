@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,8 @@ from baserate.inputs import Reading, as_classes, as_flag, as_matrix
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.problem import RowModel
+from baserate.rates import Rates
+from baserate.rates import from_json as known_from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,23 +28,60 @@ class Certificate:
     Attributes
     ----------
     loss_reduction : float
-        The mean loss on these rows falls by at least this much, whatever the labels, if their class rates are the
-        wanted ones. It is a value of the dual problem, so it holds even if the solver did not converge.
+        The mean loss on these rows falls by at least this much, whatever the labels, if :meth:`holds_for` their class
+        rates. It is a value of the dual problem, so it holds even if the solver did not converge.
     gap : float
         Mean divergence of the answer from the predictions, minus the best lower bound on it: how far the answer may
         be from the smallest change.
     residual : float
         Largest absolute difference between the mean of the answer and a wanted rate.
     sensitivity : array of shape (k,)
-        Change of ``loss_reduction`` per unit of each rate. Rates sum to 1, so only differences count: moving 0.01
-        from class j to class l changes it by about ``0.01 * (sensitivity[l] - sensitivity[j])``. NaN for classes of
-        rate 0.
+        Change of ``loss_reduction`` per unit of each rate, or of the bound that holds it. Rates sum to 1, so of exact
+        rates only differences count: moving 0.01 from class j to class l changes it by about
+        ``0.01 * (sensitivity[l] - sensitivity[j])``. Between bounds, a class that no bound holds has 0, and raising
+        the bound that holds class j by 0.01 changes it by about ``0.01 * sensitivity[j]``. NaN for classes of rate 0.
+    known : Rates
+        What was known of the rates.
+    batch_size : int
+        The number of rows for which that was taken; with unequal weights, their effective number.
     """
 
     loss_reduction: float
     gap: float
     residual: float
     sensitivity: FloatArray
+    known: Rates
+    batch_size: int
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest rate of each class for which the certificate holds; see :meth:`holds_for`."""
+        return self.known.bounds(self.batch_size)
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure it is that the rates of these rows are among those; None where that was said, not estimated."""
+        return self.known.certainty
+
+    def holds_for(self, rates: ArrayLike | Mapping[Any, float]) -> bool:
+        """Whether the certificate holds if these are the class rates of the adjusted rows."""
+        return self.known.contains(rates, self.batch_size)
+
+
+class ActiveBound(NamedTuple):
+    """A bound that holds the rates where they are.
+
+    Attributes
+    ----------
+    of : class name or column number
+        None for the ball of ``Rates.near``.
+    side : "low", "high", "exact" or "radius"
+    value : float
+    """
+
+    of: Any
+    side: str
+    value: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,10 +93,12 @@ class Adjustment:
     rates : array of shape (k,)
         Mean of the adjusted rows.
     wanted : array of shape (k,)
-        The rates that were asked for.
+        The rates that were asked for; of a set, those that were chosen in it.
     before : array of shape (k,)
         Mean of the predictions.
     certificate : Certificate
+    active : tuple of ActiveBound
+        The bounds that hold the rates where they are.
     converged : bool
     n_passes : int
         How often the rows were read to check them and to find the shift.
@@ -76,6 +117,7 @@ class Adjustment:
     before: FloatArray
     rates: FloatArray
     certificate: Certificate
+    active: tuple[ActiveBound, ...]
     converged: bool
     n_passes: int
     n_rows: int
@@ -84,6 +126,7 @@ class Adjustment:
     classes: tuple[Any, ...] | None
     procedure: str
     answer: FloatArray | None
+    again: Callable[..., Adjustment] | None
 
     @property
     def loss(self) -> Loss:
@@ -150,6 +193,33 @@ class Adjustment:
             raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
         return a.reshape(np.shape(new_probs))
 
+    def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
+        """Adjust the same rows to other rates, starting from the present shift.
+
+        It reads the predictions again, so they must not have been changed in place since.
+
+        Parameters
+        ----------
+        rates : array-like of shape (k,), dict or Rates
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0.5, 0.5])
+        >>> result.what_if([0.45, 0.55]).certificate.loss_reduction > result.certificate.loss_reduction
+        True
+        """
+        if self.again is None:
+            why = (
+                "is Bayes' rule for its rates" if self.procedure == "prior" else "has no rows: it was loaded or copied"
+            )
+            raise BaserateError(f"this adjustment {why}; call adjust(probs, rates) instead")
+        return self.again(rates, self.model.spread(self.dual_shift, fill=float(self.dual_shift.min())))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in a file or on another machine is the answer, not the question.
+        return {**vars(self), "again": None}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
         files.write_json(path, self._fields())
@@ -177,11 +247,18 @@ class Adjustment:
             "loss_reduction": self.certificate.loss_reduction,
             "gap": self.certificate.gap,
             "residual": self.certificate.residual,
+            "sensitivity": [None if np.isnan(v) else v for v in self.certificate.sensitivity.tolist()],
+            "known": self.certificate.known.to_json(),
+            "batch_size": self.certificate.batch_size,
+            "active": [[None if b.of is None else self._column(b.of), b.side, b.value] for b in self.active],
             "converged": self.converged,
             "n_passes": self.n_passes,
             "n_rows": self.n_rows,
             "engine": self.engine,
         }
+
+    def _column(self, name: Any) -> int:
+        return int(name) if self.classes is None else self.classes.index(name)
 
     def __repr__(self) -> str:
         return text.summary(self)
@@ -225,12 +302,16 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
     inside = bounded or np.isfinite(chosen.domain.low)
     model = RowModel(chosen, bool(inside), k, keep, reading, levels, _share(fields["softness"]))
     shift = _vector(fields["shift"], len(keep))
+    names = as_classes(fields["classes"], k)
     certificate = Certificate(
         float(fields["loss_reduction"]),
         float(fields["gap"]),
         float(fields["residual"]),
-        model.spread(shift - shift.mean(), fill=np.nan),
+        np.array([np.nan if v is None else float(v) for v in fields["sensitivity"]]),
+        known_from_json(fields["known"], names),
+        int(fields["batch_size"]),
     )
+    of = {None: None} | dict(enumerate(range(k) if names is None else names))
     return Adjustment(
         model=model,
         dual_shift=shift,
@@ -238,14 +319,16 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         before=_vector(fields["before"], k),
         rates=_vector(fields["rates"], k),
         certificate=certificate,
+        active=tuple(ActiveBound(of[j], str(side), float(value)) for j, side, value in fields["active"]),
         converged=as_flag("converged", fields["converged"]),
         n_passes=int(fields["n_passes"]),
         n_rows=int(fields["n_rows"]),
         engine=str(fields["engine"]),
         bounded=bounded,
-        classes=as_classes(fields["classes"], k),
+        classes=names,
         procedure=str(fields["procedure"]),
         answer=None,
+        again=None,
     )
 
 

@@ -1,7 +1,8 @@
 """Newton's method on the k numbers of the dual problem.
 
-It knows nothing of losses, rows or files: it climbs a concave function whose value, gradient and curvature
-someone else sums up, one pass over the data for each point that it asks about.
+It knows nothing of losses, rows or files: it climbs a concave function, the sum of a smooth one whose value, slope and
+curvature someone else sums up, one pass over the data for each point that it asks about, and of the support function of
+a region of rates.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from baserate.arrays import FloatArray
+from baserate.proximal import newton, solve_centred
+from baserate.regions import Region
 
 _PATIENCE = 60  # Steps in a row that may fail; each is a quarter of the one before, so the last is all but 0.
 _EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
@@ -27,8 +30,10 @@ class Point:
     shift : array of shape (k,)
     value : float
         What the dual function is there; -inf outside its domain.
-    gradient : array of shape (k,)
-        Wanted rates minus the mean of the adjusted rows.
+    wanted : array of shape (k,)
+        The rates in the region that the shift supports.
+    mean : array of shape (k,)
+        Mean of the adjusted rows.
     curvature : array of shape (k, k)
         Minus the Hessian; positive semidefinite, and 0 along the all-ones direction.
     noise : float
@@ -37,9 +42,15 @@ class Point:
 
     shift: FloatArray
     value: float
-    gradient: FloatArray
+    wanted: FloatArray
+    mean: FloatArray
     curvature: FloatArray
     noise: float
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Wanted rates minus the mean; of several slopes at a kink, a small one."""
+        return np.asarray(self.wanted - self.mean)
 
     @property
     def residual(self) -> float:
@@ -56,7 +67,6 @@ class Point:
 class Target:
     """When to stop."""
 
-    rates: FloatArray
     tol: float
     max_passes: int
     ceiling: float = np.inf
@@ -71,7 +81,7 @@ class Target:
 
         Then the gap is small also where the objective is large, and a rate of 1e-12 has its first digits right.
         """
-        small = np.minimum(self.tol, 1e-6 * self.rates)
+        small = np.minimum(self.tol, 1e-6 * point.wanted)
         return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
 
     def error(self, point: Point) -> float:
@@ -88,8 +98,10 @@ class Solution:
     converged: bool
 
 
-def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: FloatArray, target: Target) -> Solution:
-    """Maximise a concave function by Newton steps inside a trust region.
+def solve(
+    evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: FloatArray, region: Region, target: Target
+) -> Solution:
+    """Maximise a concave function by (proximal) Newton steps inside a trust region.
 
     Steps are measured in ``metric``, the curvature that the dual would have if every row were alike. Short
     steps are then generalised Sinkhorn steps, an ascent for the common losses, and long ones are Newton's. Plain
@@ -104,13 +116,15 @@ def solve(evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: Fl
     if not np.isfinite(point.value):
         return Solution(point, passes, converged=False)
     best, misses, extra = point, 0, 0
-    radius = _FIRST_RADIUS * _length(_damped(metric, point.gradient), metric)
+    radius = _FIRST_RADIUS * _length(solve_centred(metric, point.gradient), metric)
     while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
-        # 1. The step that the quadratic model proposes, and what it promises.
-        step = _step(point, metric, radius)
-        promise = float(point.gradient @ step - 0.5 * step @ point.curvature @ step)
+        # 1. The shift that the quadratic model proposes, and what it promises.
+        new, promise = _proposal(point, metric, region, radius)
+        step = new - point.shift
+        if not step.any():  # less than the last digit of the shift
+            break
         # 2. One pass over the data, and how much of the promise was kept.
-        trial = evaluate(_anchored(point.shift + step, target.rates))
+        trial = evaluate(_anchored(new, point.wanted))
         passes += 1
         kept = _gain(point, trial, step) / max(promise, np.finfo(np.float64).tiny)
         # 3. Trust the model less or more.
@@ -138,32 +152,37 @@ def _length(step: FloatArray, metric: FloatArray) -> float:
     return float(np.sqrt(np.maximum(step @ metric @ step, 0.0)))
 
 
-def _step(point: Point, metric: FloatArray, radius: float) -> FloatArray:
-    """The step of the quadratic model, with the least damping that keeps it to the radius and uphill."""
+@np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
+def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -> tuple[FloatArray, float]:
+    """The best shift by the quadratic model, with the least damping that keeps it to the radius and uphill."""
     damping = 1e-15
-    while True:
+    while damping <= 1e16:
         matrix = point.curvature + damping * metric
-        step = _damped(matrix, point.gradient)
-        length = _length(step, metric)
-        if (length <= 1.2 * radius and float(point.gradient @ step) > 0) or damping > 1e15:
-            return step
+        new = newton(region, matrix, point.mean, point.shift)
+        step = new - point.shift
+        length, promise = _length(step, metric), _promise(point, region, new)
+        if (length <= 1.2 * radius and promise > 0) or not step.any():
+            return new, promise
         # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
         pull = metric @ step
-        pace = float(pull @ _damped(matrix, pull))
-        better = damping + (length / radius - 1.0) * length**2 / pace if pace > 0 else np.inf
+        pace = float(pull @ solve_centred(matrix, pull))
+        better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
         damping = better if damping < better < 1e6 * damping else 10.0 * damping
+    return (new, promise) if np.isfinite(new).all() else (point.shift, 0.0)
 
 
-def _damped(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Solve ``matrix @ step = gradient`` for a matrix and a gradient that know nothing of the all-ones direction."""
-    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
-    # Lift the all-ones direction so that the matrix can be factored.
-    ones = scale / np.linalg.norm(scale)
-    lifted = matrix / scale / scale[:, None] + np.outer(ones, ones)
-    try:
-        return np.asarray(np.linalg.solve(lifted, gradient / scale) / scale)
-    except np.linalg.LinAlgError:
-        return np.full_like(gradient, np.nan)  # singular; every comparison fails and more damping is tried
+def _promise(point: Point, region: Region, new: FloatArray) -> float:
+    """How much the quadratic model rises from a point to a new shift."""
+    step = new - point.shift
+    if not np.isfinite(step).all():
+        return -np.inf
+    bend = point.curvature @ step
+    wanted = region.support(new, point.mean + bend)
+    # The support function rises by <wanted, step> plus something between 0 and <old wanted - wanted, step>; it is
+    # concave, so what lies outside is rounding.
+    most = max(float((point.wanted - wanted) @ step), 0.0)
+    turn = min(max(float(point.shift @ (wanted - point.wanted)), 0.0), most)
+    return float((wanted - point.mean) @ step - 0.5 * step @ bend + turn)
 
 
 def _anchored(shift: FloatArray, rates: FloatArray) -> FloatArray:

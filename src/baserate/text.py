@@ -7,29 +7,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from baserate.arrays import FloatArray
+
 if TYPE_CHECKING:
     from baserate.result import Adjustment
 
 _SHOWN = 12  # classes in a table; of more, those that changed most
-_HEADER = ("class", "before", "wanted", "achieved", "shift")
 
 
 def summary(result: Adjustment) -> str:
     """Several lines of plain text."""
     lines = [_title(result), *(f"  {line}" for line in _facts(result)), ""]
-    rows, hidden = _table(result)
-    widths = [max(len(row[i]) for row in [_HEADER, *rows]) for i in range(len(_HEADER))]
-    for row in [_HEADER, *rows]:
-        lines.append("  " + row[0].ljust(widths[0]) + "".join(f"  {row[i].rjust(widths[i])}" for i in range(1, 5)))
+    header, rows, hidden = _table(result)
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for name, *cells in [header, *rows]:
+        aligned = "".join(f"  {cell.rjust(width)}" for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append(f"  {name.ljust(widths[0])}{aligned}".rstrip())
     return "\n".join(lines + ([f"  ... and {hidden} classes that changed less"] if hidden else []))
 
 
 def html(result: Adjustment) -> str:
     """A small HTML fragment; everything that comes from outside is escaped."""
-    rows, hidden = _table(result)
+    header, rows, hidden = _table(result)
     head, *body = (
         "<tr>" + "".join(_cell(tag, i, text) for i, text in enumerate(row)) + "</tr>"
-        for tag, row in [("th", _HEADER), *(("td", row) for row in rows)]
+        for tag, row in [("th", header), *(("td", row) for row in rows)]
     )
     more = f"<p>&hellip; and {hidden} classes that changed less</p>" if hidden else ""
     facts = "".join(f"<li>{_html.escape(fact)}</li>" for fact in _facts(result))
@@ -55,7 +57,7 @@ def _facts(result: Adjustment) -> list[str]:
     certificate = result.certificate
     fall, prior = certificate.loss_reduction, result.procedure == "prior"
     change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
-    facts = [f"mean {'log ' if prior else ''}loss {change}, if the wanted rates are those of these rows"]
+    facts = [f"mean {'log ' if prior else ''}loss {change}, {_condition(result)}"]
     if result.model.reading.smoothing:
         facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
     if prior:
@@ -66,6 +68,19 @@ def _facts(result: Adjustment) -> list[str]:
         state = "converged" if result.converged else "NOT CONVERGED"
         facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
     return facts
+
+
+def _condition(result: Adjustment) -> str:
+    """For which rates the certificate holds."""
+    known = result.certificate.known
+    if known.kind == "exact":
+        return "if the wanted rates are those of these rows"
+    if known.certainty is None:
+        return f"if the rates of these rows are {known.says().removeprefix(':').strip()}"
+    origin = "the survey and these rows are random samples of one population"
+    if known.kind == "population":
+        origin = "these rows are a random sample of the population"
+    return f"with {100 * known.certainty:.6g} % confidence, if {origin}"
 
 
 def _bound(value: float) -> str:
@@ -80,19 +95,27 @@ def _loss(result: Adjustment) -> str:
     return name if len(name) <= 60 else f"{type(result.loss).__name__}(...)"
 
 
-def _table(result: Adjustment) -> tuple[list[tuple[str, str, str, str, str]], int]:
+def _table(result: Adjustment) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
+    """Header, rows, and how many classes are not shown."""
     k = result.model.n_classes
     names = [str(j) for j in range(k)] if result.classes is None else [str(c) for c in result.classes]
     names = [name if len(name) <= 30 else name[:27] + "..." for name in names]
     order = np.arange(k)
     if k > _SHOWN:
         order = np.sort(np.argsort(-np.abs(result.rates - result.before), kind="stable")[:_SHOWN])
-    shift = result.shift
-    rows = [
-        (names[j], _number(result.before[j]), _number(result.wanted[j]), _number(result.rates[j]), f"{shift[j]:+.4g}")
-        for j in order
-    ]
-    return rows, k - len(order)
+    columns: list[tuple[str, list[str]]] = [("before", _numbers(result.before))]
+    if result.certificate.known.kind == "exact":
+        columns.append(("wanted", _numbers(result.wanted)))
+    else:
+        low, high = result.certificate.bounds
+        columns += [("at least", _numbers(low)), ("at most", _numbers(high))]
+    columns += [("achieved", _numbers(result.rates)), ("shift", [f"{value:+.4g}" for value in result.shift])]
+    header = ("class", *(name for name, _ in columns))
+    return header, [(names[j], *(cells[j] for _, cells in columns)) for j in order], k - len(order)
+
+
+def _numbers(values: FloatArray) -> list[str]:
+    return [_number(value) for value in values]
 
 
 def _number(value: float) -> str:

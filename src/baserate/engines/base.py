@@ -55,6 +55,8 @@ class Engine(ABC):
     last_resort: ClassVar[bool] = False
     n_rows: int
     n_classes: int
+    weighted: bool
+    """Whether rows may have unequal weights."""
 
     @classmethod
     @abstractmethod
@@ -72,6 +74,10 @@ class Engine(ABC):
     @abstractmethod
     def answer(self) -> Any:
         """What :meth:`write` kept."""
+
+    @abstractmethod
+    def again(self) -> Self:
+        """An engine on the same rows, with an answer of its own."""
 
 
 def total(parts: Iterable[Sums]) -> Sums:

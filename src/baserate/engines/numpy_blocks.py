@@ -40,6 +40,7 @@ class NumpyBlocks(Engine):
         self.n_rows, self.n_classes = raw.shape
         self._raw = raw
         self._weights = weights
+        self.weighted = weights is not None
         self._answer = np.empty(raw.shape, dtype=np.float64)
         # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
         self._block_rows = max(_BLOCK_VALUES // self.n_classes, self.n_classes, 64)
@@ -65,6 +66,9 @@ class NumpyBlocks(Engine):
 
     def answer(self) -> FloatArray:
         return self._answer
+
+    def again(self) -> Self:
+        return type(self)(self._raw, self._weights)
 
     def _blocks(self) -> Iterator[Block]:
         for start in range(0, self.n_rows, self._block_rows):

@@ -1,0 +1,240 @@
+"""The kinds of knowledge about class rates, one class each; they are made by the methods of :class:`Rates`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from baserate.arrays import FloatArray
+from baserate.errors import BadOption, BadRates
+from baserate.inputs import as_rates, is_number, label, one_per_class
+from baserate.intervals import batch_bounds, population_bounds, sampling_bounds
+from baserate.rates.base import ROUNDING, Rates
+from baserate.regions import Ball, Region
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExactRates(Rates):
+    """See :meth:`Rates.exact`."""
+
+    kind = "exact"
+    values: Any
+
+    def region(self, batch_size: int | None) -> Region:
+        return Region.point(self.values)
+
+    def estimate(self) -> FloatArray:
+        return np.asarray(self.values)
+
+    def says(self) -> str:
+        return f": {_said(self, self.values)}"
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        return replace(self, values=as_rates(self.values, classes, n_classes))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RatesBetween(Rates):
+    """See :meth:`Rates.between`."""
+
+    kind = "between"
+    low: Any
+    high: Any
+
+    def region(self, batch_size: int | None) -> Region:
+        return Region.box(self.low, self.high)
+
+    def estimate(self) -> FloatArray:
+        raise BadRates(
+            f"the rates are only known to lie in a set ({self.says().removeprefix(': ')}), but one best guess is "
+            "needed here; pass the rates themselves or Rates.exact"
+        )
+
+    def says(self) -> str:
+        if not isinstance(self.low, np.ndarray):
+            return f" between {self.low} and {self.high}"
+        low, high = self.region(None).bounds()
+        return ": " + self._each([_interval(a, b) for a, b in zip(low, high, strict=True)])
+
+    def _checked(self) -> Self:
+        if self.n_classes is None:  # what can be said already of single bounds
+            keys = [key for given in (self.low, self.high) if isinstance(given, Mapping) for key in given]
+            names = tuple(dict.fromkeys(keys)) or ("each class",)
+            low = one_per_class(self.low, names, len(names), "low", missing=0.0)
+            _check_bounds(low, one_per_class(self.high, names, len(names), "high", missing=1.0), names)
+        return super()._checked()
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
+        high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
+        _check_bounds(low, high, classes)
+        if low.sum() > 1.0 + ROUNDING:
+            raise BadRates(f"the lower bounds sum to {low.sum():.6g}, but rates sum to 1; lower some of them")
+        if high.sum() < 1.0 - ROUNDING:
+            raise BadRates(f"the upper bounds sum to {high.sum():.6g}, but rates sum to 1; raise some of them")
+        return replace(self, low=low, high=high)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RatesNear(Rates):
+    """See :meth:`Rates.near`."""
+
+    kind = "near"
+    values: Any
+    radius: Any
+    metric: Any
+
+    def region(self, batch_size: int | None) -> Region:
+        if self.radius == 0:
+            return Region.point(self.values)
+        seen = self.values > 0
+        scale = np.ones(len(self.values))
+        high = np.ones(len(self.values))
+        if self.metric == "chi2":
+            scale[seen] = 1.0 / self.values[seen]
+            high[~seen] = 0.0
+        return Region.box(np.zeros(len(self.values)), high, Ball(self.values, scale, self.radius))
+
+    def estimate(self) -> FloatArray:
+        return np.asarray(self.values)
+
+    def says(self) -> str:
+        distance = "chi-square" if self.metric == "chi2" else "Euclidean"
+        return f" within {self.radius:g} ({distance} distance) of {_said(self, self.values)}"
+
+    def _checked(self) -> Self:
+        if self.metric not in ("euclidean", "chi2"):
+            raise BadOption(f"metric must be 'euclidean' or 'chi2', not {self.metric!r}")
+        if not is_number(self.radius) or not 0 <= float(self.radius) < np.inf:
+            raise BadRates(f"radius must be a number of 0 or more, not {self.radius!r}")
+        return super()._checked()
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        return replace(self, values=as_rates(self.values, classes, n_classes), radius=float(self.radius))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurveyCounts(Rates):
+    """See :meth:`Rates.from_counts`."""
+
+    kind = "counts"
+    counts: Any
+    confidence: Any
+
+    @property
+    def certainty(self) -> float:
+        return float(self.confidence)
+
+    def region(self, batch_size: int | None) -> Region:
+        if batch_size is None:
+            bounds = population_bounds(self.counts, self.confidence)
+        else:
+            bounds = batch_bounds(self.counts, batch_size, self.confidence)
+        return _around(self.counts / self.counts.sum(), bounds)
+
+    def estimate(self) -> FloatArray:
+        # Half a case more of each class, so that one that the survey missed is not ruled out.
+        return np.asarray((self.counts + 0.5) / (self.counts.sum() + 0.5 * len(self.counts)))
+
+    def says(self) -> str:
+        total = f"{int(np.sum(self.counts)):,} cases" if isinstance(self.counts, np.ndarray) else "labelled cases"
+        return f" counted in a survey of {total}: {_said(self, self.counts)}; {_percent(self.confidence)} confidence"
+
+    def _checked(self) -> Self:
+        _check_confidence(self.confidence)
+        return super()._checked()
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        given = self.counts
+        if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
+            classes = tuple(range(n_classes))  # labels that are column numbers
+        counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
+        for bad, rule in ((counts < 0, "0 or more"), (counts != np.floor(counts), "whole numbers of cases, not rates")):
+            if bad.any():
+                j = int(np.flatnonzero(bad)[0])
+                raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; counts must be {rule}")
+        if not counts.any():
+            raise BadRates("all counts are 0; a survey without cases says nothing about the rates")
+        if counts.sum() > 2**52:
+            raise BadRates(f"the counts sum to {counts.sum():.3g}, too many to count; use Rates.of_population")
+        return replace(self, counts=counts.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PopulationRates(Rates):
+    """See :meth:`Rates.of_population`."""
+
+    kind = "population"
+    values: Any
+    confidence: Any
+
+    @property
+    def certainty(self) -> float:
+        return float(self.confidence)
+
+    def region(self, batch_size: int | None) -> Region:
+        if batch_size is None:
+            return Region.point(self.values)
+        return _around(self.values, sampling_bounds(self.values, batch_size, self.confidence))
+
+    def estimate(self) -> FloatArray:
+        return np.asarray(self.values)
+
+    def says(self) -> str:
+        return f" of a population: {_said(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
+
+    def _checked(self) -> Self:
+        _check_confidence(self.confidence)
+        return super()._checked()
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        return replace(self, values=as_rates(self.values, classes, n_classes))
+
+
+def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> Region:
+    # At low confidence, intervals of whole counts may miss the estimate itself, and leave no rates that sum to 1.
+    return Region.box(np.minimum(bounds[0], centre), np.maximum(bounds[1], centre))
+
+
+def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | None) -> None:
+    for side, values in (("lower", low), ("upper", high)):
+        bad = ~((values >= 0) & (values <= 1))
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise BadRates(f"the {side} bound of {label(classes, j)} is {values[j]:g}; bounds must lie between 0 and 1")
+    if (low > high).any():
+        j = int(np.flatnonzero(low > high)[0])
+        raise BadRates(f"the lower bound of {label(classes, j)}, {low[j]:g}, is above its upper bound, {high[j]:g}")
+
+
+def _check_confidence(confidence: object) -> None:
+    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]
+        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+
+
+def _said(rates: Rates, numbers: Any) -> str:
+    if isinstance(numbers, np.ndarray):
+        return rates._each([f"{value:.4g}" if numbers.dtype.kind == "f" else str(value) for value in numbers])
+    return ", ".join(f"{name} {value}" for name, value in dict(numbers).items())
+
+
+def _interval(low: float, high: float) -> str:
+    if low <= 0 and high >= 1:
+        return "unknown"
+    if low == high:
+        return f"{low:.4g}"
+    return (
+        f"at most {high:.4g}"
+        if low <= 0
+        else f"at least {low:.4g}"
+        if high >= 1
+        else f"between {low:.4g} and {high:.4g}"
+    )
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.6g} %"
