@@ -79,6 +79,35 @@ def labelled_problems(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]
     return {"probs": p, "y": y, "rates": rates, "loss": loss, "sample_weight": weights}
 
 
+@st.composite
+def problems_with_sets(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]:
+    """A labelled problem whose rates are only known to lie in a set."""
+    problem = draw(labelled_problems(zeros=zeros))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return {**problem, "rates": random_set(rng, problem["rates"])}
+
+
+def random_set(rng: np.random.Generator, rates: Array) -> br.Rates:
+    """A set of rates that holds the given ones: a box, a box with unknown sides, or a ball."""
+    k = len(rates)
+    width = float(rng.choice([0.0, 0.01, 0.1, 0.5]))
+    low, high = np.maximum(rates - width * rng.random(k), 0), np.minimum(rates + width * rng.random(k), 1)
+    kind = rng.integers(4)
+    if kind == 0:
+        return br.Rates.between(low, high)
+    if kind == 1:
+        known = rng.random((2, k)) < 0.5
+        sides = [
+            [float(v) if here else None for v, here in zip(*side, strict=True)]
+            for side in ((low, known[0]), (high, known[1]))
+        ]
+        return br.Rates.between(*sides)
+    centre = rng.dirichlet(np.ones(k))
+    metric, scale = ("euclidean", np.ones(k)) if kind == 2 else ("chi2", 1 / centre)
+    radius = float(np.sqrt(scale @ (rates - centre) ** 2))
+    return br.Rates.near(centre, radius * float(rng.choice([1 + 1e-9, 1.1, 2.0])), metric=metric)
+
+
 def mean_loss(loss: br.losses.Loss, p: Array, y: Array, weights: Array | None) -> float:
     """Weighted mean divergence, written out independently of ``Loss.score``."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -237,17 +237,20 @@ def _case(engine: Engine, model: RowModel, known: Rates, bounded: bool) -> Case:
     return Case(problem.with_region(known.region(rows)), known, rows, bounded)
 
 
-def _solved(case: Case, stop: Stop, start: FloatArray | None = None) -> Adjustment:
-    problem, solution = fit(case.problem, case.known.classes, stop, start)
+def _solved(case: Case, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None) -> Adjustment:
+    problem, solution = fit(case.problem, case.known.classes, stop, present)
     return _adjustment(case, problem, solution, "adjust", again=partial(_what_if, case, stop))
 
 
-def _what_if(case: Case, stop: Stop, rates: RatesLike, shift: FloatArray) -> Adjustment:
-    """The same rows for other rates, starting from a shift of all classes."""
+def _what_if(case: Case, stop: Stop, rates: RatesLike, present: Adjustment) -> Adjustment:
+    """The same rows for other rates, starting from the present answer if it has the same classes."""
     problem = case.problem
     known = as_known(rates, case.known.classes, problem.engine.n_classes)
     changed = _case(problem.engine.again(), problem.model, known, case.bounded)
-    return _solved(changed, stop, shift[changed.problem.model.keep])
+    keep = changed.problem.model.keep
+    if not np.array_equal(keep, present.model.keep):
+        return _solved(changed, stop)
+    return _solved(changed, stop, (present.dual_shift, present.rates[keep]))
 
 
 def _as_tolerance(tol: object) -> float:

@@ -33,13 +33,19 @@ class Stop(NamedTuple):
 
 
 @single_threaded_blas()
-def fit(problem: Problem, names: Names, stop: Stop, start: FloatArray | None = None) -> tuple[Problem, Solution]:
-    """Solve, and if that fails, find out why and solve what can be solved."""
+def fit(
+    problem: Problem, names: Names, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None
+) -> tuple[Problem, Solution]:
+    """Solve, and if that fails, find out why and solve what can be solved.
+
+    ``present`` is a shift of the same rows, and their mean under it, to start from.
+    """
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
-        problem, start = _without_unpredicted(problem), None
+        problem, present = _without_unpredicted(problem), None
     flat = problem.model.loss.flat_at_zero
+    start = None if present is None else _nearer(problem, *present)
     solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop, start)
     if pinned and not (solution.converged and _coupled(solution.point)):
         levels = _resolve_zeros(problem, names, solution.point.shift)
@@ -67,6 +73,16 @@ def fit(problem: Problem, names: Names, stop: Stop, start: FloatArray | None = N
     return problem, solution
 
 
+def _nearer(problem: Problem, shift: FloatArray, mean: FloatArray) -> FloatArray:
+    """A start by way of a present shift, unless the way from the predictions is shorter."""
+    metric, by_way, direct = problem.metric(), problem.guess(shift, mean).shift, problem.start.shift
+    return by_way if _size(by_way - shift, metric) < _size(direct, metric) else direct
+
+
+def _size(step: FloatArray, metric: FloatArray) -> float:
+    return float(step @ metric @ step)
+
+
 def _left(stop: Stop, used: int) -> Stop:
     return Stop(stop.tol, max(stop.max_passes - used, 1))
 
@@ -76,7 +92,7 @@ def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Sol
     if len(region.low) == 1:
         return settled(np.zeros(1), region.low)
     ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
-    first = problem.guess.shift if start is None else start
+    first = problem.start.shift if start is None else start
     return solve(problem.evaluate, first, problem.metric(), region, Target(stop.tol, stop.max_passes, ceiling))
 
 

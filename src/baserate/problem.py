@@ -197,29 +197,32 @@ class Problem:
         return float(moved), mean
 
     @cached_property
-    def guess(self) -> Point:
-        """The answer if all rows were alike: a shift to start from, and its rates. For log loss, a Sinkhorn step."""
-        loss, mean, region = self.model.face, self.survey.mean[self.model.keep], self.kept_region
-        zero = np.zeros_like(mean)
+    def start(self) -> Point:
+        """A shift to start from, and its rates: right if all rows were their mean."""
+        mean = self.survey.mean[self.model.keep]
+        return self.guess(np.zeros_like(mean), mean)
+
+    def guess(self, shift: FloatArray, mean: FloatArray) -> Point:
+        """The answer if all rows were alike, and had this mean at this shift. For log loss, a Sinkhorn step."""
+        loss, region = self.model.face, self.kept_region
         one = mean[None] / mean.sum() if mean.any() else region.nearest(mean)[None]
-        if region.distance(one[0]) <= _EPS:
-            return self._point(zero, 0.0, self._reduce_block(loss.link(one), np.ones(1), zero))
+        eta = loss.link(one)
         if region.is_point or self.model.levels is not None:
             wanted = region.nearest(one[0])
-            step = (loss.link(wanted[None]) - loss.link(one))[0]
-            step = np.where(np.isfinite(step), step, 0.0)
-            return Point(step - wanted @ step, 0.0, wanted, one[0], self._metric(wanted), 0.0)
-        eta = loss.link(one)
-        offset = float(loss.conjugate(eta, one)[0])
+            step = (loss.link(wanted[None]) - eta)[0] if region.distance(one[0]) > _EPS else np.zeros_like(mean)
+            new = shift + np.where(np.isfinite(step), step, 0.0)
+            return Point(new - wanted @ new, 0.0, wanted, one[0], self._metric(wanted), 0.0)
+        eta = eta - shift
+        offset = float(loss.conjugate(eta + shift, one)[0])
 
-        def evaluate(shift: FloatArray) -> Point:
-            return self._point(shift, offset, self._reduce_block(eta, np.ones(1), shift))
+        def evaluate(x: FloatArray) -> Point:
+            return self._point(x, offset, self._reduce_block(eta, np.ones(1), x))
 
-        return solve(evaluate, zero, self._metric(region.nearest(one[0])), region, Target(1e-6, 50)).point
+        return solve(evaluate, shift, self._metric(region.nearest(one[0])), region, Target(1e-6, 50)).point
 
     def metric(self) -> FloatArray:
         """The curvature that the dual would have if every row were the wanted rates."""
-        return self._metric(self.guess.wanted)
+        return self._metric(self.start.wanted)
 
     def _metric(self, rates: FloatArray) -> FloatArray:
         # A class that may be at 0 but need not stay there has to be able to move.

@@ -214,7 +214,7 @@ class Adjustment:
                 "is Bayes' rule for its rates" if self.procedure == "prior" else "has no rows: it was loaded or copied"
             )
             raise BaserateError(f"this adjustment {why}; call adjust(probs, rates) instead")
-        return self.again(rates, self.model.spread(self.dual_shift, fill=float(self.dual_shift.min())))
+        return self.again(rates, self)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in a file or on another machine is the answer, not the question.

@@ -148,6 +148,7 @@ def solve(
     return Solution(best, passes, target.reached(best))
 
 
+@np.errstate(over="ignore")  # infinitely long is a length, too
 def _length(step: FloatArray, metric: FloatArray) -> float:
     return float(np.sqrt(np.maximum(step @ metric @ step, 0.0)))
 
@@ -168,7 +169,7 @@ def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -
         pace = float(pull @ solve_centred(matrix, pull))
         better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
         damping = better if damping < better < 1e6 * damping else 10.0 * damping
-    return (new, promise) if np.isfinite(new).all() else (point.shift, 0.0)
+    return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
 
 
 def _promise(point: Point, region: Region, new: FloatArray) -> float:
