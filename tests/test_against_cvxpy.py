@@ -17,6 +17,7 @@ from baserate.losses import Loss
 N_PROBLEMS = 40
 
 Divergence = Callable[[cp.Variable, Array], cp.Expression]
+Constraints = Callable[[Any], list[Any]]
 
 
 def _power(beta: float) -> Divergence:
@@ -71,12 +72,16 @@ CASES: list[tuple[Loss, Divergence, list[tuple[str, dict[str, Any]]], float]] = 
 ]
 
 
+def exactly(rates: Array) -> Constraints:
+    return lambda mean: [mean == rates]
+
+
 def reference(
-    p: Array, rates: Array, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], bounded: bool
+    p: Array, allowed: Constraints, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], bounded: bool
 ) -> Array:
     """The adjusted predictions as CVXPY finds them; the second solver is asked if the first gives up."""
     a = cp.Variable(p.shape)
-    constraints = [cp.sum(a, axis=1) == 1, cp.sum(a, axis=0) / len(p) == rates]
+    constraints = [cp.sum(a, axis=1) == 1, *allowed(cp.sum(a, axis=0) / len(p))]
     constraints += [a >= 0] if bounded else []
     problem = cp.Problem(cp.Minimize(divergence(a, p)), constraints)
     for name, options in solvers:
@@ -105,7 +110,7 @@ def test_bounded(
     for seed in range(N_PROBLEMS):
         p, rates = random_problem(seed)
         ours = br.adjust(p, rates, loss=loss)
-        theirs = reference(p, rates, divergence, solvers, bounded=True)
+        theirs = reference(p, exactly(rates), divergence, solvers, bounded=True)
         np.testing.assert_allclose(ours.probs, theirs, rtol=0, atol=accuracy, err_msg=f"seed {seed}")
         assert_not_worse(loss, p, ours.probs, np.maximum(theirs, 0), accuracy)
 
@@ -121,10 +126,48 @@ def test_unbounded(
     for seed in range(N_PROBLEMS):
         p, rates = random_problem(1000 + seed)
         ours = br.adjust(p, rates, loss=loss, bounded=False)
-        theirs = reference(p, rates, divergence, solvers, bounded=False)
+        theirs = reference(p, exactly(rates), divergence, solvers, bounded=False)
         scale = np.abs(theirs).max()
         np.testing.assert_allclose(ours.probs, theirs, rtol=0, atol=accuracy * scale, err_msg=f"seed {seed}")
         assert_not_worse(loss, p, ours.probs, theirs, accuracy)
+
+
+def random_set(seed: int) -> tuple[br.Rates, Constraints]:
+    """A set of rates, for us and for CVXPY."""
+    rng = np.random.default_rng(seed)
+    centre = rng.dirichlet(np.full(3, 2.0)) * 0.9 + 0.1 / 3
+    low, high = np.maximum(centre - rng.uniform(0, 0.15, 3), 0), np.minimum(centre + rng.uniform(0, 0.15, 3), 1)
+    if seed % 4 == 0:
+        return br.Rates.between(low, high), lambda mean: [mean >= low, mean <= high]
+    if seed % 4 == 1:
+        one = br.Rates.between([low[0], None, None], [high[0], None, None])
+        return one, lambda mean: [mean[0] >= low[0], mean[0] <= high[0], mean >= 0]
+    radius = float(rng.uniform(0.01, 0.2))
+    metric, root = ("euclidean", np.ones(3)) if seed % 4 == 2 else ("chi2", 1 / np.sqrt(centre))
+    ball = br.Rates.near(centre, radius, metric=metric)
+    return ball, lambda mean: [cp.norm(cp.multiply(mean - centre, root)) <= radius, mean >= 0]
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize(("loss", "divergence", "solvers", "accuracy"), CASES, ids=loss_id)
+def test_sets_of_rates(
+    loss: Loss, divergence: Divergence, solvers: list[tuple[str, dict[str, Any]]], accuracy: float, bounded: bool
+) -> None:
+    if not bounded and loss.domain != br.losses.REAL:
+        pytest.skip("the unbounded problem is the bounded one")
+    # Balls need a cone solver, and near a rounded edge of the set the answer is only as good as its root.
+    cone = solvers if solvers[0][0] != "OSQP" else CLARABEL
+    for seed in range(24):
+        p, _ = random_problem(2000 + seed)
+        known, allowed = random_set(seed)
+        if isinstance(loss, br.losses.Spherical) and not bounded:
+            p = 0.8 * p + 0.2 / 3  # see docs/theory.md on unbounded spherical adjustment
+        ours = br.adjust(p, known, loss=loss, bounded=bounded)
+        theirs = reference(p, allowed, divergence, cone, bounded=bounded)
+        np.testing.assert_allclose(
+            ours.probs, theirs, rtol=0, atol=max(accuracy, 1e-4) * max(np.abs(theirs).max(), 1), err_msg=f"seed {seed}"
+        )
+        assert_not_worse(loss, p, ours.probs, np.maximum(theirs, 0) if bounded else theirs, accuracy)
 
 
 def assert_not_worse(loss: Loss, p: Array, ours: Array, theirs: Array, accuracy: float) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from support import Array, assert_certified, cases
 
 import baserate as br
@@ -58,6 +60,91 @@ def test_exactly_what_halls_condition_allows_is_solved(problem: tuple[Array, Arr
         assert_certified(result)
         assert not result.probs[p == 0].any()
         np.testing.assert_allclose(result.apply(p), result.probs, atol=1e-12)
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> tuple[Array, Array, Array]:
+    """Predictions with zeros, and bounds that are often tight."""
+    p, rates = draw(supports())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    k, width = len(rates), draw(st.sampled_from([0.05, 0.2]))
+    low = np.where(rng.random(k) < 0.3, rates, np.maximum(rates - width * rng.random(k), 0))
+    high = np.where(rng.random(k) < 0.3, rates, np.minimum(rates + width * rng.random(k), 1))
+    return p, low, high
+
+
+def reachable(p: Array, low: Array, high: Array) -> bool:
+    """Whether some predictions with these zeros have a mean between the bounds: a linear program."""
+    n, k = p.shape
+    rows, columns = np.nonzero(p)
+    in_row, in_class = np.arange(n)[:, None] == rows, (np.arange(k)[:, None] == columns) / n
+    bounds = np.concatenate([high, -low]) + 1e-10
+    found = linprog(
+        np.zeros(len(rows)), A_eq=in_row, b_eq=np.ones(n), A_ub=np.concatenate([in_class, -in_class]), b_ub=bounds
+    )
+    return bool(found.status == 0)
+
+
+@cases(400)
+@given(boxes(), st.sampled_from(["log", 0.5]))
+def test_exactly_the_boxes_that_zeros_allow_are_solved(problem: tuple[Array, Array, Array], loss: str | float) -> None:
+    p, low, high = problem
+    known = br.Rates.between(low, high)
+    measure = br.losses.Power(loss) if isinstance(loss, float) else loss
+    if reachable(p, low, high):
+        result = br.adjust(p, known, loss=measure)
+        assert_certified(result)
+        assert known.contains(result.rates / result.rates.sum()) or known.region(None).distance(result.rates) <= 1e-10
+        assert not result.probs[p == 0].any()
+    else:
+        with pytest.raises(br.InfeasibleRates) as caught:
+            br.adjust(p, known, loss=measure)
+        blocked = caught.value
+        if np.isfinite(blocked.reachable):
+            # The claim is checked by itself: what the rows can give to the group, and the least that it may have.
+            allow = p[:, blocked.classes].any(axis=1).mean()
+            least = max(low[blocked.classes].sum(), 1 - np.delete(high, blocked.classes).sum())
+            assert blocked.reachable == pytest.approx(allow, abs=1e-9)
+            assert blocked.wanted == pytest.approx(least, abs=1e-9)
+            assert allow < least
+
+
+@cases(100)
+@given(supports(), st.sampled_from([0.03, 0.2]))
+def test_balls_that_zeros_allow_are_solved_and_others_refused(problem: tuple[Array, Array], radius: float) -> None:
+    p, centre = problem
+    a = cp.Variable(p.shape)
+    nearest = cp.Problem(
+        cp.Minimize(cp.norm(cp.sum(a, axis=0) / len(p) - centre)),
+        [a >= 0, cp.sum(a, axis=1) == 1, cp.multiply(a, p == 0) == 0],
+    ).solve(solver="CLARABEL")
+    assume(abs(nearest - radius) > 1e-4)
+    if nearest < radius:
+        assert_certified(br.adjust(p, br.Rates.near(centre, radius)))
+    else:
+        with pytest.raises(br.InfeasibleRates, match="would need mean at least"):
+            br.adjust(p, br.Rates.near(centre, radius))
+
+
+def test_bounds_that_zeros_forbid_are_named_with_their_numbers() -> None:
+    p = np.tile([0.5, 0.5, 0.0], (10, 1))
+    p[0] = [0.2, 0.2, 0.6]
+    message = r"class 'c' would need mean at least 0\.2, but only 1 of 10 rows .* at most 0\.1"
+    with pytest.raises(br.InfeasibleRates, match=message):
+        br.adjust(p, br.Rates.between({"c": 0.2}, {"c": 0.3}), classes=["a", "b", "c"])
+    with pytest.raises(br.InfeasibleRates, match=r"would need mean at least 0\.1 together"):
+        br.adjust([[1.0, 0, 0], [1.0, 0, 0]], br.Rates.between(None, [0.9, None, None]))
+
+
+def test_a_class_that_no_row_predicts_is_left_out_if_the_set_allows_it() -> None:
+    p = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
+    for known in (br.Rates.from_counts([30, 10, 0]), br.Rates.near([0.7, 0.28, 0.02], 0.1)):
+        result = br.adjust(p, known)
+        assert_certified(result)
+        assert not result.probs[:, 2].any()
+        assert result.certificate.holds_for(result.rates / result.rates.sum())
+    with pytest.raises(br.InfeasibleRates, match=r"class 2 would need mean at least 0\.118\d+, but only 0 of 2 rows"):
+        br.adjust(p, br.Rates.near([0.5, 0.3, 0.2], 0.1))
 
 
 def test_a_single_blocked_class_is_named_with_its_numbers() -> None:

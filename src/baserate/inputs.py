@@ -210,6 +210,8 @@ def one_per_class(
     if isinstance(given, Mapping):
         given = _from_mapping(given, classes, n_classes, what, missing)
     rule = f"{what} must be {n_classes} numbers, one for each class"
+    if isinstance(given, str):
+        raise BadRates(f"{rule}, not {given!r}")
     try:
         values = np.array([missing if v is None else float(v) for v in given])  # type: ignore[attr-defined]
     except (TypeError, ValueError):

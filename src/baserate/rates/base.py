@@ -220,6 +220,8 @@ class Rates(ABC):
     def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         """The same knowledge with one number for each column, in the order of the columns."""
         own = self.classes
+        if n_classes < 2:
+            raise BadRates(f"the rates are for {n_classes} class; at least 2 classes are needed")
         if own is not None and classes is not None and set(own) != set(classes):
             raise BadRates(f"the rates are for the classes {listed(own)}, but the columns are {listed(classes)}")
         if own is not None and len(own) != n_classes:

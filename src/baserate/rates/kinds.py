@@ -141,8 +141,9 @@ class SurveyCounts(Rates):
         return np.asarray((self.counts + 0.5) / (self.counts.sum() + 0.5 * len(self.counts)))
 
     def says(self) -> str:
-        total = f"{int(np.sum(self.counts)):,} cases" if isinstance(self.counts, np.ndarray) else "labelled cases"
-        return f" counted in a survey of {total}: {_said(self, self.counts)}; {_percent(self.confidence)} confidence"
+        cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
+        said, sure = _said(self, self.counts), _percent(self.confidence)
+        return f" counted in a survey of {cases:,} cases: {said}; {sure} confidence"
 
     def _checked(self) -> Self:
         _check_confidence(self.confidence)
@@ -153,14 +154,16 @@ class SurveyCounts(Rates):
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
             classes = tuple(range(n_classes))  # labels that are column numbers
         counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
-        for bad, rule in ((counts < 0, "0 or more"), (counts != np.floor(counts), "whole numbers of cases, not rates")):
+        for bad, rule in (
+            (counts < 0, "0 or more"),
+            (~(counts < 2**52), "finite, and below 2**52"),
+            (counts != np.floor(counts), "whole numbers of cases, not rates"),
+        ):
             if bad.any():
                 j = int(np.flatnonzero(bad)[0])
                 raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; counts must be {rule}")
         if not counts.any():
             raise BadRates("all counts are 0; a survey without cases says nothing about the rates")
-        if counts.sum() > 2**52:
-            raise BadRates(f"the counts sum to {counts.sum():.3g}, too many to count; use Rates.of_population")
         return replace(self, counts=counts.astype(np.int64))
 
 

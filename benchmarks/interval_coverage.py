@@ -1,0 +1,101 @@
+"""How often `Rates.from_counts` covers the rates of a batch, and how wide it is; `make coverage` writes the table.
+
+For each number of classes k, survey size m and batch size n, surveys and batches are drawn from one population whose
+rates are skewed, with tiny classes. Beside the share of batches that lie inside the set stands its mean width (averaged
+over classes and draws), and that of a Bonferroni box of exact beta-binomial prediction intervals, class by class,
+computed with SciPy and none of our code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import betabinom
+
+import baserate as br
+
+DOC = Path(__file__).parents[1] / "docs" / "uncertain-rates.md"
+CELLS = list(product((2, 5, 20), (20, 200, 5000), (100, 10_000)))
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Cell:
+    k: int
+    m: int
+    n: int
+    covered: float
+    standard_error: float
+    width: float
+    bonferroni: float
+
+
+def skewed(k: int) -> np.ndarray:
+    """Rates that fall by the same factor from class to class, down to about 1/1000 of the first."""
+    rates = np.geomspace(1.0, 1e-3, k) if k > 2 else np.array([0.99, 0.01])
+    return rates / rates.sum()
+
+
+@cache
+def beta_binomial(x: int, m: int, n: int, tail: float) -> tuple[int, int]:
+    """The smallest and the largest count of a class in the batch, after x of m in the survey."""
+    low = 0 if x == 0 else int(betabinom.ppf(tail, n, x, m - x + 1))
+    high = n if x == m else int(betabinom.isf(tail, n, x + 1, m - x))
+    return low, high
+
+
+def simulate(k: int, m: int, n: int, draws: int, seed: int) -> Cell:
+    """One cell of the table."""
+    rng, rates = np.random.default_rng([seed, k, m, n]), skewed(k)
+    covered, width, other = 0, 0.0, 0.0
+    for counts, batch in zip(rng.multinomial(m, rates, size=draws), rng.multinomial(n, rates, size=draws), strict=True):
+        known = br.Rates.from_counts(counts, CONFIDENCE)
+        low, high = known.bounds(n)
+        covered += known.contains(batch / n, n)
+        width += float((high - low).mean())
+        ends = np.array([beta_binomial(int(x), m, n, (1 - CONFIDENCE) / (2 * k)) for x in counts])
+        other += float((ends[:, 1] - ends[:, 0]).mean()) / n
+    share = covered / draws
+    # At a share of 1 the usual standard error is 0; that of the nominal share is the one that matters.
+    error = float(np.sqrt(max(share * (1 - share), CONFIDENCE * (1 - CONFIDENCE)) / draws))
+    return Cell(k, m, n, share, error, width / draws, other / draws)
+
+
+def table(cells: list[Cell]) -> str:
+    """Markdown."""
+    lines = [
+        "| classes | survey | batch | covered (95 % asked) | mean width | Bonferroni beta-binomial |",
+        "|---|---|---|---|---|---|",
+    ]
+    for c in cells:
+        lines.append(f"| {c.k} | {c.m} | {c.n} | {100 * c.covered:.1f} % | {c.width:.4f} | {c.bonferroni:.4f} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Simulate all cells; 1 if one of them covers too little or is too wide."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/uncertain-rates.md")
+    arguments = parser.parse_args()
+    cells = []
+    for k, m, n in CELLS:
+        cells.append(simulate(k, m, n, arguments.draws, seed=0))
+        print(cells[-1], flush=True)
+    if arguments.docs:
+        page = DOC.read_text(encoding="utf-8")
+        before, rest = page.split("<!-- coverage -->\n")
+        after = rest.split("<!-- /coverage -->")[1]
+        DOC.write_text(f"{before}<!-- coverage -->\n{table(cells)}\n<!-- /coverage -->{after}", encoding="utf-8")
+    print(table(cells))
+    return int(any(c.covered < CONFIDENCE - 3 * c.standard_error or c.width > c.bonferroni + 1e-12 for c in cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

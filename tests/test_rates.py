@@ -1,0 +1,265 @@
+"""What people say about rates: how it is made, asked, printed and refused."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import cases, random_set
+
+import baserate as br
+from baserate.errors import BadLabels, BadOption, BadRates
+from baserate.rates import Rates
+
+ABC = ["a", "b", "c"]
+P = np.random.default_rng(0).dirichlet(np.ones(3), size=30)
+
+
+@cases(150)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_bounds_are_what_single_rates_can_reach(seed: int, k: int) -> None:
+    # Against CVXPY-free brute force: random points of the set never pass the bounds, and the ends belong to it.
+    rng = np.random.default_rng(seed)
+    centre = rng.dirichlet(np.ones(k))
+    known = random_set(rng, centre)
+    low, high = known.bounds()
+    assert known.contains(centre)
+    region = known.region(None)
+    for sign, ends in ((1, low), (-1, high)):
+        for j in range(k):
+            direction = np.zeros(k)
+            direction[j] = sign
+            end = region.support(direction, centre)
+            assert known.contains(end / end.sum())
+            assert end[j] == pytest.approx(ends[j], abs=1e-9)
+    for _ in range(50):
+        other = rng.dirichlet(np.ones(k))
+        inside = centre + rng.random() * (other - centre)
+        if known.contains(inside):
+            assert (inside >= low - 1e-9).all()
+            assert (inside <= high + 1e-9).all()
+
+
+def test_what_others_leave_bounds_a_class_too() -> None:
+    low, high = Rates.between([0.1, None, None], [0.2, 0.5, None]).bounds()
+    np.testing.assert_allclose(low, [0.1, 0, 0.3])
+    np.testing.assert_allclose(high, [0.2, 0.5, 0.9])
+
+
+def test_balls_by_hand() -> None:
+    low, high = Rates.near([0.5, 0.3, 0.2], 0.1).bounds()
+    reach = 0.1 * np.sqrt(2 / 3)  # a direction of sum 0 that is as steep in one class as can be
+    np.testing.assert_allclose(low, np.array([0.5, 0.3, 0.2]) - reach, atol=1e-12)
+    np.testing.assert_allclose(high, np.array([0.5, 0.3, 0.2]) + reach, atol=1e-12)
+    chi = Rates.near([0.5, 0.3, 0.2], 0.1, metric="chi2")
+    # The largest rate of class j: variance v (1 - v) times the squared radius.
+    np.testing.assert_allclose(chi.bounds()[1], [v + 0.1 * np.sqrt(v * (1 - v)) for v in (0.5, 0.3, 0.2)], atol=1e-12)
+    assert chi.contains([0.52, 0.3, 0.18])
+    assert not chi.contains([0.6, 0.3, 0.1])
+    assert Rates.near([0.5, 0.5, 0.0], 0.1, metric="chi2").bounds()[1][2] == 0
+    assert Rates.near([0.5, 0.5, 0.0], 0.1).bounds()[1][2] > 0
+    assert Rates.near([0.2, 0.8], 0).contains([0.2, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Rates.exact([0.25, 0.75]), "Rates: class 0 0.25, class 1 0.75"),
+        (Rates.exact({"b": 0.75, "a": 0.25}, classes=["a", "b"]), "Rates: a 0.25, b 0.75"),
+        (Rates.between(0.1, 0.6), "Rates between 0.1 and 0.6"),
+        (Rates.between([0.2, None, None], None, classes=ABC), "Rates: a at least 0.2, b at most 0.8, c at most 0.8"),
+        (
+            Rates.between([0.2, 0.3, 0.1], [0.2, 0.5, None]),
+            "Rates: class 0 0.2, class 1 between 0.3 and 0.5, class 2 between 0.3 and 0.5",
+        ),
+        (Rates.between(None, None, classes=["a", "b"]), "Rates: a unknown, b unknown"),
+        (Rates.near([0.2, 0.8], 0.05), "Rates within 0.05 (Euclidean distance) of class 0 0.2, class 1 0.8"),
+        (
+            Rates.near([0.2, 0.8], 0.05, metric="chi2"),
+            "Rates within 0.05 (chi-square distance) of class 0 0.2, class 1 0.8",
+        ),
+        (
+            Rates.from_counts([1200, 3]),
+            "Rates counted in a survey of 1,203 cases: class 0 1200, class 1 3; 95 % confidence",
+        ),
+        (Rates.from_labels(["x", "y", "x"], 0.9), "Rates counted in a survey of 3 cases: x 2, y 1; 90 % confidence"),
+        (
+            Rates.of_population([0.2, 0.8], 0.99),
+            "Rates of a population: class 0 0.2, class 1 0.8; 99 % confidence for a batch",
+        ),
+        (
+            Rates.exact(np.full(8, 0.125)),
+            "Rates: " + "".join(f"class {j} 0.125, " for j in range(6)) + "and 2 more",
+        ),
+    ],
+)
+def test_printed_as_a_person_would_say_it(known: Rates, said: str) -> None:
+    assert repr(known) == said
+
+
+def test_names_in_any_order() -> None:
+    for known in (
+        Rates.exact({"c": 0.5, "a": 0.2, "b": 0.3}),
+        Rates.exact([0.5, 0.3, 0.2], classes=["c", "b", "a"]),
+        Rates.between([0.5, 0.3, 0.2], [0.5, 0.3, 0.2], classes=["c", "b", "a"]),
+        Rates.near({"b": 0.3, "a": 0.2, "c": 0.5}, 0),
+    ):
+        result = br.adjust(P, known, classes=ABC)
+        np.testing.assert_allclose(result.rates, [0.2, 0.3, 0.5], atol=1e-10)
+    counts = Rates.from_counts({"c": 5, "a": 2}).on(tuple(ABC), 3)
+    np.testing.assert_array_equal(counts.bounds()[0][1], 0)
+    np.testing.assert_allclose(counts.estimate(), np.array([2.5, 0.5, 5.5]) / 8.5)
+
+
+def test_the_names_of_the_rates_name_the_columns() -> None:
+    assert br.adjust(P, Rates.between(0.2, 0.5, classes=ABC)).classes == tuple(ABC)
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "counts"),
+    [
+        ([0, 2, 2, 0, 0], {}, [3, 0, 2]),
+        ([0, 1, 1], {}, [1, 2, 0]),  # the third column exists, though the survey did not meet it
+        (np.array([1.0, 0.0, 1.0]), {}, [1, 2, 0]),
+        (["b", "a", "b"], {"classes": ABC}, [1, 2, 0]),
+        ([10, 30, 10], {"classes": [10, 20, 30]}, [2, 0, 1]),
+        ([-1, 1, 1], {"classes": [-1, 0, 1]}, [1, 0, 2]),
+        (np.array(["b", None], dtype=object), {"classes": ["b", None, "c"]}, [1, 1, 0]),
+    ],
+)
+def test_labels_are_counted(y: Any, options: dict[str, Any], counts: list[int]) -> None:
+    known = Rates.from_labels(y, **options)
+    expected = Rates.from_counts(counts)
+    np.testing.assert_array_equal(known.on(None, 3).bounds(100), expected.bounds(100))
+    np.testing.assert_array_equal(br.adjust(P, known).probs, br.adjust(P, expected).probs)
+
+
+def test_counters_and_scalars_and_whole_floats() -> None:
+    named = Rates.from_counts(Counter("aabc"), classes=ABC)
+    np.testing.assert_array_equal(named.bounds(), Rates.from_counts([2.0, 1.0, 1.0]).bounds())
+    assert br.adjust(P, Rates.between(0.3, 0.4)).rates.min() >= 0.3 - 1e-10
+    assert br.adjust(P, Rates.between({"a": 0.5}, None), classes=ABC).rates[0] == pytest.approx(0.5)
+
+
+def test_huge_surveys_and_small_batches() -> None:
+    low, high = Rates.from_counts([5 * 10**8, 5 * 10**8]).bounds(10**9)
+    assert 0.4999 < low[0] < 0.5 < high[0] < 0.5001
+    low, high = Rates.from_counts([3, 0, 2]).bounds(1)
+    np.testing.assert_array_equal(low, [0, 0, 0])
+    np.testing.assert_array_equal(high, [1, 1, 1])
+    low, high = Rates.from_counts([1, 0]).bounds(5)
+    np.testing.assert_array_equal((low, high), [[0, 0], [1, 1]])
+
+
+def test_of_population_is_exact_without_a_batch() -> None:
+    known = Rates.of_population([0.2, 0.8])
+    np.testing.assert_array_equal(known.bounds(), [[0.2, 0.8], [0.2, 0.8]])
+    assert not known.contains([0.21, 0.79])
+    assert known.contains([0.21, 0.79], batch_size=100)
+    assert not known.contains([0.21, 0.79], batch_size=10**6)
+
+
+BAD: list[tuple[Any, type[br.BaserateError], str]] = [
+    (lambda: Rates.between([0.5, 0.6], [1, 1]), BadRates, "the lower bounds sum to 1.1, but rates sum to 1"),
+    (lambda: Rates.between([0, 0], [0.5, 0.4]), BadRates, "the upper bounds sum to 0.9, but rates sum to 1"),
+    (
+        lambda: Rates.between([0.5, 0.1], [0.4, 0.9]),
+        BadRates,
+        "the lower bound of class 0, 0.5, is above its upper bound, 0.4",
+    ),
+    (lambda: Rates.between(0.5, 0.4), BadRates, "the lower bound of class 'each class', 0.5, is above"),
+    (
+        lambda: Rates.between({"a": 0.5}, {"a": 0.4}),
+        BadRates,
+        "the lower bound of class 'a', 0.5, is above its upper bound, 0.4",
+    ),
+    (
+        lambda: Rates.between([-0.1, 0.1], 1),
+        BadRates,
+        "the lower bound of class 0 is -0.1; bounds must lie between 0 and 1",
+    ),
+    (
+        lambda: Rates.between(None, [0.1, 1.2]),
+        BadRates,
+        "the upper bound of class 1 is 1.2; bounds must lie between 0 and 1",
+    ),
+    (lambda: Rates.between([np.nan, 0.1], 1), BadRates, "the lower bound of class 0 is nan"),
+    (lambda: Rates.between(["x", 0.1], 1), BadRates, "low must be 2 numbers, one for each class"),
+    (
+        lambda: Rates.between([0.1, 0.2], [0.3, 0.4, 0.9]),
+        BadRates,
+        "high must be 2 numbers, one for each class, but there are 3",
+    ),
+    (lambda: Rates.between({"z": 0.1}, None, classes=ABC), BadRates, "'z' is not among the classes 'a', 'b', 'c'"),
+    (
+        lambda: Rates.from_counts([1, 2], 1.0),
+        BadRates,
+        "confidence must be a number between 0 and 1, such as 0.95, not 1.0",
+    ),
+    (lambda: Rates.from_counts([1, 2], 95), BadRates, "confidence must be a number between 0 and 1"),
+    (lambda: Rates.from_labels(["a"], 0.0), BadRates, "confidence must be a number between 0 and 1"),
+    (lambda: Rates.of_population([0.5, 0.5], "95%"), BadRates, "confidence must be a number between 0 and 1"),
+    (lambda: Rates.from_counts([1, -2]), BadRates, "the count of class 1 is -2; counts must be 0 or more"),
+    (
+        lambda: Rates.from_counts([1.5, 2]),
+        BadRates,
+        "the count of class 0 is 1.5; counts must be whole numbers of cases, not rates",
+    ),
+    (lambda: Rates.from_counts([np.nan, 2]), BadRates, "the count of class 0 is nan; counts must be"),
+    (lambda: Rates.from_counts([np.inf, 2]), BadRates, "the count of class 0 is inf; counts must be"),
+    (lambda: Rates.from_counts([0, 0]), BadRates, "all counts are 0; a survey without cases says nothing"),
+    (lambda: Rates.from_counts([1e300, 1]), BadRates, "counts must be finite, and below 2**52"),
+    (lambda: Rates.from_counts([5]), BadRates, "at least 2 classes"),
+    (lambda: Rates.from_counts("12"), BadRates, "counts must be"),
+    (lambda: Rates.from_labels([]), BadLabels, "labels must be a list with one label for each case"),
+    (lambda: Rates.from_labels([[0, 1]]), BadLabels, "labels must be a list with one label for each case"),
+    (lambda: Rates.from_labels([0.5, 1]), BadLabels, "labels must be class names or whole numbers"),
+    (lambda: Rates.from_labels([0, 5]).on(None, 3), BadRates, "5 is not among the classes 0, 1, 2"),
+    (lambda: Rates.from_labels([-1, 1]).on(None, 3), BadRates, "-1 is not among the classes 0, 1, 2"),
+    (lambda: Rates.near([0.5, 0.5], -0.1), BadRates, "radius must be a number of 0 or more, not -0.1"),
+    (lambda: Rates.near([0.5, 0.5], np.nan), BadRates, "radius must be a number of 0 or more"),
+    (lambda: Rates.near([0.5, 0.5], 0.1, metric="l1"), BadOption, "metric must be 'euclidean' or 'chi2', not 'l1'"),
+    (lambda: Rates.near([0.5, 0.6], 0.1), BadRates, "sum to 1.1, not 1"),
+    (lambda: Rates.exact([0.5, 0.6]), BadRates, "rates sum to 1.1, not 1"),
+    (lambda: Rates.exact([0.5, 0.5], classes=["a", "a"]), BadOption, "more than once"),
+    (lambda: Rates.exact([0.5, 0.5], classes="ab"), BadOption, "classes must be a list"),
+    (lambda: Rates.between(0.1, 0.9).bounds(), BadRates, "do not say how many classes there are; pass classes="),
+    (lambda: Rates.from_counts([1, 2]).bounds(0), BadOption, "batch_size must be a whole number above 0, not 0"),
+    (
+        lambda: Rates.from_counts([1, 2]).contains([0.5, 0.5], 2.5),
+        BadOption,
+        "batch_size must be a whole number above 0",
+    ),
+    (lambda: Rates.exact([0.5, 0.5]).bounds("all"), BadOption, "batch_size must be a whole number above 0"),
+    (lambda: Rates.from_counts([1, 2]).contains([0.5, 0.6]), BadRates, "values sum to 1.1, not 1"),
+    (lambda: br.adjust(P, Rates.exact([0.5, 0.5])), BadRates, "must be 3 numbers"),
+    (
+        lambda: br.adjust(P, Rates.exact({"a": 0.5, "b": 0.5})),
+        BadRates,
+        "pass classes= with the names of the 3 columns",
+    ),
+    (lambda: br.adjust(P, Rates.between({"a": 0.5}, None)), BadRates, "low is a dict: pass classes="),
+    (lambda: br.adjust(P, Rates.from_labels(["a", "b"])), BadRates, "counts is a dict: pass classes="),
+    (
+        lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b"])),
+        BadRates,
+        "for 2 classes, 'a', 'b', but there are 3 columns",
+    ),
+    (
+        lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b", "d"]), classes=ABC),
+        BadRates,
+        "for the classes 'a', 'b', 'd', but the columns are 'a', 'b', 'c'",
+    ),
+    (lambda: br.adjust(P, Rates.between(0.4, 0.5)), BadRates, "the lower bounds sum to 1.2, but rates sum to 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2][:50] for case in BAD])
+def test_bad_rates_get_their_own_message(call: Any, error: type[br.BaserateError], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call()
