@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check unit stress bench clean
+.PHONY: demo test check unit stress bench coverage pictures clean
 
 demo: $(VENV)/.run
 	$(BIN)/python examples/demo.py
@@ -20,10 +20,16 @@ unit: $(VENV)/.dev
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
-	BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py
+	BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/against_cvxpy.py --readme
+
+coverage: $(VENV)/.dev
+	$(BIN)/python benchmarks/interval_coverage.py --docs
+
+pictures: $(VENV)/.dev
+	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
 
 # The demo needs only what a user installs; the checks need the development tools as well.
 $(VENV)/.run: pyproject.toml

@@ -24,7 +24,8 @@ FLOORS = [
     ["feasibility", "text"],
     ["fit", "result"],
     ["adjust"],
-    ["theory"],
+    ["sensitivity", "theory"],
+    ["plots"],
 ]
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 

@@ -10,8 +10,10 @@ array([[0.45, 0.55],
 from baserate import errors, losses, theory
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.plots import SensitivityDisplay
 from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load
+from baserate.sensitivity import Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 
@@ -22,6 +24,8 @@ __all__ = [
     "InfeasibleRates",
     "NotConvergedWarning",
     "Rates",
+    "Sensitivity",
+    "SensitivityDisplay",
     "__version__",
     "additive",
     "adjust",
@@ -30,5 +34,6 @@ __all__ = [
     "losses",
     "multiplicative",
     "prior_adjust",
+    "sensitivity",
     "theory",
 ]

@@ -1,0 +1,85 @@
+"""How much is guaranteed if the rates are known less well: the table and its picture."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import baserate as br
+
+mpl.use("agg")
+
+P = np.random.default_rng(0).dirichlet([1, 2, 3], size=300)
+RATES = [0.4, 0.35, 0.25]
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_each_width_is_the_adjustment_to_that_box(loss: str) -> None:
+    table = br.sensitivity(P, RATES, loss=loss)
+    assert len(table.widths) == 11
+    assert table.widths[0] == 0
+    for width, promised, rates in zip(table.widths, table.loss_reduction, table.rates, strict=True):
+        box = br.Rates.between(np.maximum(np.subtract(RATES, width), 0), np.minimum(np.add(RATES, width), 1))
+        fresh = br.adjust(P, box, loss=loss)
+        assert promised == pytest.approx(fresh.certificate.loss_reduction, abs=1e-9)
+        np.testing.assert_allclose(rates, fresh.rates, atol=1e-8)
+    assert (np.diff(table.loss_reduction) <= 1e-12).all()
+    assert table.loss_reduction[0] > table.loss_reduction[-2] > 0
+    assert table.loss_reduction[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_options_names_and_a_survey_as_the_guess() -> None:
+    weights = np.random.default_rng(1).random(300)
+    table = br.sensitivity(
+        P, br.Rates.from_counts([40, 35, 25]), widths=[0, 0.5], classes=["a", "b", "c"], sample_weight=weights
+    )
+    guess = np.array([40.5, 35.5, 25.5]) / 101.5
+    np.testing.assert_allclose(table.rates[0], guess, atol=1e-10)
+    columns = table.as_dict()
+    assert list(columns) == ["width", "loss_reduction", "rate a", "rate b", "rate c"]
+    assert columns["rate b"][0] == pytest.approx(guess[1])
+
+
+@pytest.mark.parametrize("widths", [[], [-0.1], [1.1], [[0.1]], ["x"], 0.1, [np.nan]])
+def test_bad_widths(widths: Any) -> None:
+    with pytest.raises(br.errors.BadOption, match="widths must be a list of numbers from 0 to 1"):
+        br.sensitivity(P, RATES, widths=widths)
+
+
+def test_without_a_best_guess_there_is_no_middle() -> None:
+    with pytest.raises(br.errors.BadRates, match="one best guess is needed"):
+        br.sensitivity(P, br.Rates.between(0.1, 0.6))
+
+
+def test_the_picture_shows_the_table() -> None:
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots()
+    display = br.SensitivityDisplay.from_predictions(P, RATES, ax=ax, widths=[0, 0.05, 0.1])
+    assert display.ax_ is ax
+    (line,) = ax.get_lines()
+    np.testing.assert_array_equal(line.get_xdata(), [0, 5, 10])
+    np.testing.assert_array_equal(line.get_ydata(), display.sensitivity.loss_reduction)
+    assert ax.get_xlabel() == "largest error of a rate (percentage points)"
+    again = br.SensitivityDisplay(display.sensitivity)
+    assert again.ax_ is None
+    assert again.plot().figure_ is not ax.figure
+    plt.close("all")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **options: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    display = br.SensitivityDisplay(br.sensitivity(P, RATES, widths=[0]))
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"baserate\[plot\]"):
+        display.plot()
