@@ -75,7 +75,7 @@ BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
     (0.5, {}, r"shape \(\)"),
     (["a", "b", "c"], {}, r"must be real numbers, but have dtype <U1"),
     ([0.5, [0.3], 0.2], {}, r"must be 3 numbers"),
-    ({"a": 0.5, "b": 0.5}, {}, r"rates is a dict: pass classes= with the names of the 3 columns"),
+    ({"a": 0.5, "b": 0.5}, {}, r"rates go by name: pass classes= with the names of the 3 columns"),
     ({"a": 0.5, "b": 0.5}, {"classes": ["a", "b", "c"]}, r"rates has no rate for 'c'"),
     (
         {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.1},
@@ -97,7 +97,7 @@ def test_bad_rates(rates: Any, options: dict[str, Any], message: str) -> None:
     [
         ([1, -1], r"sample_weight\[1\] is -1\.0; weights must be finite and 0 or more"),
         ([1, np.nan], r"sample_weight\[1\] is nan"),
-        ([0, 0], r"all weights are 0"),
+        ([0, 0], r"all weights are zero"),
         ([1, 1, 1], r"shape \(2,\), one for each row, but has \(3,\)"),
         ([[1], [1]], r"but has \(2, 1\)"),
         (["a", "b"], r"real numbers"),

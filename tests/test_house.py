@@ -17,14 +17,15 @@ PACKAGE = ROOT / "src" / "baserate"
 # From the ground up. A module may import those of lower floors, and of its own folder.
 FLOORS = [
     ["arrays", "errors", "threads"],
-    ["files", "inputs", "intervals", "labels", "regions"],
-    ["losses", "proximal", "rates"],
+    ["files", "inputs", "intervals", "regions"],
+    ["frames", "labels", "proximal", "rates"],
+    ["losses"],
     ["engines", "solver"],
     ["problem"],
     ["feasibility", "text"],
     ["fit", "result"],
     ["adjust"],
-    ["sensitivity", "theory"],
+    ["advise", "compare", "estimators", "sensitivity", "theory"],
     ["plots"],
 ]
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}

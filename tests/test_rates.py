@@ -243,8 +243,8 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
         BadRates,
         "pass classes= with the names of the 3 columns",
     ),
-    (lambda: br.adjust(P, Rates.between({"a": 0.5}, None)), BadRates, "low is a dict: pass classes="),
-    (lambda: br.adjust(P, Rates.from_labels(["a", "b"])), BadRates, "counts is a dict: pass classes="),
+    (lambda: br.adjust(P, Rates.between({"a": 0.5}, None)), BadRates, "low go by name: pass classes="),
+    (lambda: br.adjust(P, Rates.from_labels(["a", "b"])), BadRates, "counts go by name: pass classes="),
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b"])),
         BadRates,

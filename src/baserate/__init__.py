@@ -7,20 +7,32 @@ array([[0.45, 0.55],
        [0.15, 0.85]])
 """
 
+from typing import TYPE_CHECKING, Any
+
 from baserate import errors, losses, theory
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
+from baserate.advise import Advice, advise
+from baserate.compare import Comparison, compare
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
-from baserate.plots import SensitivityDisplay
+from baserate.plots import ComparisonDisplay, SensitivityDisplay
 from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load
 from baserate.sensitivity import Sensitivity, sensitivity
 
+if TYPE_CHECKING:
+    from baserate.estimators import AdjustedClassifier, Adjuster
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdjustedClassifier",
+    "Adjuster",
     "Adjustment",
+    "Advice",
     "BaserateError",
     "Certificate",
+    "Comparison",
+    "ComparisonDisplay",
     "InfeasibleRates",
     "NotConvergedWarning",
     "Rates",
@@ -29,6 +41,8 @@ __all__ = [
     "__version__",
     "additive",
     "adjust",
+    "advise",
+    "compare",
     "errors",
     "load",
     "losses",
@@ -37,3 +51,16 @@ __all__ = [
     "sensitivity",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes a second to import; those who only adjust arrays do not wait for it.
+    if name in ("AdjustedClassifier", "Adjuster"):
+        from baserate import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'baserate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

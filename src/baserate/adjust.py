@@ -15,6 +15,7 @@ from baserate.engines import engine_for
 from baserate.engines.base import Engine
 from baserate.errors import BadOption, BadRates
 from baserate.fit import Names, Stop, fit, settled
+from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
@@ -39,6 +40,7 @@ def adjust(
     normalize: bool = False,
     zeros: str | float = "keep",
     classes: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
     tol: float = 1e-10,
     max_passes: int = 500,
 ) -> Adjustment:
@@ -50,11 +52,12 @@ def adjust(
 
     Parameters
     ----------
-    probs : array-like of shape (n, k)
-        Predicted probabilities; each row sums to 1. Never changed in place.
-    rates : array-like of shape (k,), dict or Rates
-        Class rates among these rows. A dict maps class names to rates and needs ``classes``. Rates that are not exactly
-        known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
+    probs : array-like or dataframe of shape (n, k)
+        Predicted probabilities; each row sums to 1. Never changed in place. Of a dataframe (pandas, polars, pyarrow)
+        the answer is one of the same kind, with its column names, index and dtypes.
+    rates : array-like of shape (k,), dict, Series or Rates
+        Class rates among these rows. A dict or a pandas Series goes by class name, in any order. Rates that are not
+        exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
     loss : str or Loss, default "log"
         The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
     bounded : bool, default True
@@ -70,7 +73,9 @@ def adjust(
         Under a loss that forbids it (log, ``Power(beta <= 1)``) a probability of exactly 0 stays 0. A float is added
         to every probability first, and the guarantee is then against the smoothed predictions.
     classes : sequence, optional
-        Names of the columns.
+        Names of the classes, in the order of the columns; by default the column names of a dataframe.
+    columns : sequence, optional
+        The columns of a dataframe that hold the probabilities, if there are others.
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
@@ -106,7 +111,7 @@ def adjust(
     (array([0.4, 0.6]), 0.0498)
     """
     stop = Stop(_as_tolerance(tol), _as_passes(max_passes))
-    case = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes)
+    case = _pose(probs, rates, loss, bounded, sample_weight, from_logits, normalize, zeros, classes, columns)
     return _solved(case, stop)
 
 
@@ -151,6 +156,7 @@ def prior_adjust(
     normalize: bool = False,
     zeros: str | float = "keep",
     classes: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
 ) -> Adjustment:
     """Prior probability adjustment (PPA): Bayes' rule from the rates in training to the new ones.
 
@@ -164,7 +170,7 @@ def prior_adjust(
     old_rates, new_rates : array-like of shape (k,), dict or Rates
         Class rates in training, as the classifier saw them (after any re-sampling or class weights), and now. Of rates
         that are not exactly known the best guess is used, and the certificate holds for all that are possible.
-    sample_weight, from_logits, normalize, zeros, classes
+    sample_weight, from_logits, normalize, zeros, classes, columns
         As in :func:`adjust`.
 
     Returns
@@ -179,7 +185,7 @@ def prior_adjust(
     array([[0.9  , 0.1  ],
            [0.988, 0.012]])
     """
-    case = _pose(probs, new_rates, "log", True, sample_weight, from_logits, normalize, zeros, classes)
+    case = _pose(probs, new_rates, "log", True, sample_weight, from_logits, normalize, zeros, classes, columns)
     problem, names, k = case.problem, case.known.classes, case.problem.engine.n_classes
     old, new = as_known(old_rates, names, k, what="old_rates").estimate(), case.known.estimate()
     keep = problem.model.keep
@@ -201,10 +207,11 @@ class Case(NamedTuple):
     known: Rates
     batch_size: int
     bounded: bool
+    frame: Frame | None
 
 
 def _pose(
-    probs: ArrayLike,
+    probs: Any,
     rates: RatesLike,
     loss: str | Loss,
     bounded: bool,
@@ -213,28 +220,37 @@ def _pose(
     normalize: bool,
     zeros: str | float,
     classes: Sequence[Any] | None,
+    columns: Sequence[Any] | None,
 ) -> Case:
     """Everything checked that can be checked without reading the rows."""
     reading = Reading(as_flag("from_logits", from_logits), as_flag("normalize", normalize), as_smoothing(zeros))
     inside = as_flag("bounded", bounded)
     chosen = as_loss(loss)
+    frame = None
+    if is_frame(probs):
+        probs, frame = take_apart(probs, columns)
+    elif columns is not None:
+        raise BadOption(f"columns= selects columns of a dataframe, but probs is a {type(probs).__name__}")
     engine = engine_for(probs, sample_weight)
     k = engine.n_classes
-    known = as_known(rates, as_classes(classes, k), k)
+    names = as_classes(classes, k)
+    if names is None and frame is not None:
+        names = as_classes(frame.columns, k)
+    known = as_known(rates, names, k)
     check_loss(chosen, k)
     model = RowModel(chosen, inside or chosen.domain == NONNEGATIVE, k, np.arange(k), reading)
-    return _case(engine, model, known, inside)
+    return _case(engine, model, known, inside, frame)
 
 
-def _case(engine: Engine, model: RowModel, known: Rates, bounded: bool) -> Case:
+def _case(engine: Engine, model: RowModel, known: Rates, bounded: bool, frame: Frame | None) -> Case:
     region = known.region(engine.n_rows)
     keep = kept_classes(region, model.bounded)
     problem = Problem(engine, replace(model, keep=keep), region)
     if known.certainty is None or not engine.weighted:
-        return Case(problem, known, engine.n_rows, bounded)
+        return Case(problem, known, engine.n_rows, bounded, frame)
     # A weighted batch varies by chance as much as one of fewer rows.
     rows = max(int(problem.survey.effective_rows * (1 + 1e-9)), 1)
-    return Case(problem.with_region(known.region(rows)), known, rows, bounded)
+    return Case(problem.with_region(known.region(rows)), known, rows, bounded, frame)
 
 
 def _solved(case: Case, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None) -> Adjustment:
@@ -246,7 +262,7 @@ def _what_if(case: Case, stop: Stop, rates: RatesLike, present: Adjustment) -> A
     """The same rows for other rates, starting from the present answer if it has the same classes."""
     problem = case.problem
     known = as_known(rates, case.known.classes, problem.engine.n_classes)
-    changed = _case(problem.engine.again(), problem.model, known, case.bounded)
+    changed = _case(problem.engine.again(), problem.model, known, case.bounded, case.frame)
     keep = changed.problem.model.keep
     if not np.array_equal(keep, present.model.keep):
         return _solved(changed, stop)
@@ -301,6 +317,7 @@ def _adjustment(
         classes=case.known.classes,
         procedure=procedure,
         answer=problem.engine.answer(),
+        frame=case.frame,
         again=again,
     )
 

@@ -54,5 +54,9 @@ class InfeasibleRates(BaserateError):
         self.wanted = wanted
 
 
+class NotAdaptedWarning(UserWarning):
+    """A classifier has rates to adjust to, but has not been adapted yet."""
+
+
 class NotConvergedWarning(RuntimeWarning):
     """The solver stopped before it reached the tolerance."""

@@ -179,6 +179,7 @@ def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
 
 def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
     """Class rates in the order of the columns, summing to 1."""
+    rates = by_name(rates)
     if isinstance(rates, Mapping):
         rates = _from_mapping(rates, classes, n_classes, what)
     try:
@@ -205,6 +206,7 @@ def one_per_class(
     given: object, classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float
 ) -> FloatArray:
     """A number for each column: from one for all, from a sequence, or from a dict by class; None is ``missing``."""
+    given = by_name(given)
     if given is None or is_number(given):
         return np.full(n_classes, missing if given is None else float(given))  # type: ignore[arg-type]
     if isinstance(given, Mapping):
@@ -224,8 +226,10 @@ def one_per_class(
 def _from_mapping(
     numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float | None = None
 ) -> list[Any]:
+    if classes is None and set(numbers) == set(range(n_classes)):
+        classes = tuple(range(n_classes))
     if classes is None:
-        raise BadRates(f"{what} is a dict: pass classes= with the names of the {n_classes} columns, in their order")
+        raise BadRates(f"{what} go by name: pass classes= with the names of the {n_classes} columns, in their order")
     absent = [c for c in classes if c not in numbers and missing is None]
     unknown = [c for c in numbers if c not in classes]
     if absent or unknown:
@@ -233,6 +237,15 @@ def _from_mapping(
         parts += [f"{listed(unknown)} is not among the classes {listed(classes)}"] if unknown else []
         raise BadRates("; ".join(parts))
     return [numbers.get(c, missing) for c in classes]
+
+
+def by_name(values: object) -> object:
+    """A Series with an index of names as a dict; anything else, also a Series that is only numbered, as it is."""
+    index = getattr(values, "index", None)
+    if index is None or callable(index) or not hasattr(values, "to_numpy"):
+        return values
+    names, numbers = list(index), list(np.asarray(values))
+    return np.asarray(values) if names == list(range(len(names))) else dict(zip(names, numbers, strict=True))
 
 
 def is_number(value: object) -> bool:
@@ -257,7 +270,7 @@ def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | Non
     if bad.size:
         raise BadWeights(f"sample_weight[{bad[0]}] is {w[bad[0]]}; weights must be finite and 0 or more")
     if not w.any():
-        raise BadWeights("all weights are 0; at least one row must count")
+        raise BadWeights("all weights are zero; at least one row must count")
     w /= w.max()  # so that the sum cannot overflow
     return np.asarray(w / w.sum())
 

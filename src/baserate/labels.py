@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels
+from baserate.inputs import listed
 
 
-def as_targets(y: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Labels as an (n, k) matrix: one-hot rows from column numbers, or a matrix of posteriors as it is."""
+def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
+    """Labels as an (n, k) matrix: one-hot rows from class names or column numbers, or posteriors as they are."""
     n, k = shape
     try:
         y = np.asarray(y)
@@ -19,6 +22,8 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return _check_matrix(y, (n, k))
     if y.shape != (n,):
         raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes: pass {n} labels")
+    if classes is not None:
+        return np.eye(k)[_positions(y, classes)]
     if y.dtype.kind not in "iub":
         raise BadLabels(
             f"y holds {y.dtype} values; pass column numbers 0 to {k - 1}, for instance "
@@ -28,6 +33,16 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     if outside.size:
         raise BadLabels(f"y[{outside[0]}] is {y[outside[0]]}, but the columns are numbered 0 to {k - 1}")
     return np.eye(k)[y.astype(np.intp)]
+
+
+def _positions(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
+    """Column numbers of class names."""
+    names, inverse = np.unique(y, return_inverse=True)
+    position = {name: j for j, name in enumerate(classes)}
+    unknown = [name for name in names.tolist() if name not in position]
+    if unknown:
+        raise BadLabels(f"y holds {listed(unknown)}, which is not among the classes {listed(classes)}")
+    return np.array([position[name] for name in names.tolist()], dtype=np.intp)[inverse]
 
 
 def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:

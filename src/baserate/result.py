@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from baserate import files, text
 from baserate.arrays import FloatArray
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
+from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_matrix
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
@@ -126,6 +127,7 @@ class Adjustment:
     classes: tuple[Any, ...] | None
     procedure: str
     answer: FloatArray | None
+    frame: Frame | None
     again: Callable[..., Adjustment] | None
 
     @property
@@ -142,15 +144,15 @@ class Adjustment:
         return self.model.spread(self.dual_shift - self.dual_shift.mean(), fill=-np.inf)
 
     @property
-    def probs(self) -> FloatArray:
-        """The adjusted predictions, shape (n, k), float64."""
+    def probs(self) -> Any:
+        """The adjusted predictions, shape (n, k): a float64 array, or a dataframe of the kind that was adjusted."""
         if self.answer is None:
             raise BaserateError(
-                "this adjustment was loaded from a file, which holds the shift but no rows; use apply(probs)"
+                "this adjustment holds the shift but no rows (loaded, or learned by an estimator); use apply(probs)"
             )
-        return self.answer
+        return self.answer if self.frame is None else self.frame.wrap(self.answer)
 
-    def apply(self, new_probs: ArrayLike, *, from_logits: bool | None = None, normalize: bool = False) -> FloatArray:
+    def apply(self, new_probs: Any, *, from_logits: bool | None = None, normalize: bool = False) -> Any:
         """Adjust other rows by the same shift.
 
         Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a fall of their loss. It is
@@ -158,15 +160,15 @@ class Adjustment:
 
         Parameters
         ----------
-        new_probs : array-like of shape (n, k) or (k,)
-            One row or many.
+        new_probs : array-like of shape (n, k) or (k,), or dataframe
+            One row or many. A dataframe goes by column name.
         from_logits : bool, optional
             Whether these are logits; by default as in the fit.
         normalize : bool, default False
 
         Returns
         -------
-        array of the same shape
+        array of the same shape, or dataframe of the same kind
 
         Examples
         --------
@@ -175,6 +177,9 @@ class Adjustment:
         >>> result.apply([0.5, 0.5]).round(3)
         array([0.241, 0.759])
         """
+        frame = None
+        if is_frame(new_probs):
+            new_probs, frame = self._take_apart(new_probs)
         raw = as_matrix(new_probs, what="new_probs", one_row=True)
         k = self.model.n_classes
         if raw.shape[1] != k:
@@ -191,7 +196,12 @@ class Adjustment:
         if np.isnan(a).any():
             row = int(np.flatnonzero(np.isnan(a).any(axis=1))[0])
             raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
-        return a.reshape(np.shape(new_probs))
+        return a.reshape(np.shape(new_probs)) if frame is None else frame.wrap(a)
+
+    def _take_apart(self, new_probs: Any) -> tuple[NDArray[Any], Frame]:
+        if self.frame is not None:
+            return take_apart(new_probs, self.frame.columns, what="new_probs", selected=self.frame.selected)
+        return take_apart(new_probs, self.classes, what="new_probs", selected=False)
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.
@@ -210,11 +220,13 @@ class Adjustment:
         True
         """
         if self.again is None:
-            why = (
-                "is Bayes' rule for its rates" if self.procedure == "prior" else "has no rows: it was loaded or copied"
-            )
+            why = "is Bayes' rule for its rates" if self.procedure == "prior" else "holds the shift but no rows"
             raise BaserateError(f"this adjustment {why}; call adjust(probs, rates) instead")
         return self.again(rates, self)
+
+    def without_rows(self) -> Adjustment:
+        """The same without the adjusted rows: what a long-lived object keeps."""
+        return replace(self, answer=None, frame=None, again=None)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in a file or on another machine is the answer, not the question.
@@ -328,6 +340,7 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         classes=names,
         procedure=str(fields["procedure"]),
         answer=None,
+        frame=None,
         again=None,
     )
 

@@ -41,7 +41,9 @@ class NumpyBlocks(Engine):
         self._raw = raw
         self._weights = weights
         self.weighted = weights is not None
-        self._answer = np.empty(raw.shape, dtype=np.float64)
+        # In the order of the input: columns of a dataframe stay columns.
+        by_column = raw.flags.f_contiguous and not raw.flags.c_contiguous
+        self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
         # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
         self._block_rows = max(_BLOCK_VALUES // self.n_classes, self.n_classes, 64)
         n_blocks = -(-self.n_rows // self._block_rows)

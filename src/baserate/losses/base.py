@@ -204,3 +204,10 @@ def laplacian(edges: FloatArray) -> FloatArray:
     """The Laplacian of a symmetric matrix of edge weights; its diagonal does not count."""
     np.fill_diagonal(edges, 0.0)
     return np.diag(edges.sum(axis=1)) - edges
+
+
+def short_name(loss: Loss) -> str:
+    """What to call a loss in a table: "log", "Power(beta=1.5)"."""
+    text = repr(loss)
+    plain = text.removesuffix("()").lower() if text.endswith("()") else text
+    return plain if len(plain) <= 30 else f"{type(loss).__name__}(...)"

@@ -1,0 +1,414 @@
+"""scikit-learn's dialect: a transformer of probabilities, and a classifier that can be taken to another place."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from baserate.adjust import RatesLike, adjust, prior_adjust
+from baserate.arrays import FloatArray
+from baserate.errors import BadLabels, BadOption, BadRates, NotAdaptedWarning
+from baserate.inputs import as_weights, listed
+from baserate.losses.base import Loss
+from baserate.result import Adjustment, load
+
+
+class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Adjust a matrix of predicted probabilities, as a transformer.
+
+    ``fit`` learns the shift from predictions of the new place; ``transform`` applies it to these or any other rows.
+
+    Parameters
+    ----------
+    rates : array-like of shape (k,), dict, Series or Rates, optional
+        Class rates of the rows that are fitted; names are those of the columns. None leaves predictions as they are,
+        the baseline in a grid search.
+    loss, bounded, from_logits, normalize, zeros, tol, max_passes
+        As in :func:`adjust`.
+
+    Attributes
+    ----------
+    adjustment_ : Adjustment or None
+        With the certificate; None if ``rates`` is.
+    n_features_in_ : int
+        Number of classes.
+    feature_names_in_ : array of str
+        Names of the classes, if the predictions were a dataframe.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> adjuster = br.Adjuster(rates=[0.3, 0.7]).fit([[0.7, 0.3], [0.4, 0.6]])
+    >>> adjuster.transform([[0.5, 0.5]]).round(3)
+    array([[0.241, 0.759]])
+    """
+
+    def __init__(
+        self,
+        rates: Any = None,
+        *,
+        loss: str | Loss = "log",
+        bounded: bool = True,
+        from_logits: bool = False,
+        normalize: bool = False,
+        zeros: str | float = "keep",
+        tol: float = 1e-10,
+        max_passes: int = 500,
+    ) -> None:
+        self.rates = rates
+        self.loss = loss
+        self.bounded = bounded
+        self.from_logits = from_logits
+        self.normalize = normalize
+        self.zeros = zeros
+        self.tol = tol
+        self.max_passes = max_passes
+
+    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the shift.
+
+        Parameters
+        ----------
+        X : array-like or dataframe of shape (n, k)
+            Predicted probabilities.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+        """
+        raw = self._read(X, reset=True)
+        as_weights(sample_weight, len(raw))
+        self.adjustment_ = None
+        if self.rates is not None:
+            result = adjust(
+                raw,
+                self.rates,
+                loss=self.loss,
+                bounded=self.bounded,
+                sample_weight=sample_weight,
+                from_logits=self.from_logits,
+                normalize=self.normalize,
+                zeros=self.zeros,
+                classes=getattr(self, "feature_names_in_", None),
+                tol=self.tol,
+                max_passes=self.max_passes,
+            )
+            self.adjustment_ = result.without_rows()
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Adjusted probabilities of any rows."""
+        check_is_fitted(self)
+        raw = self._read(X, reset=False)
+        if self.adjustment_ is None:
+            return raw
+        return self.adjustment_.apply(raw, normalize=self.normalize)
+
+    def _read(self, X: Any, reset: bool) -> NDArray[Any]:
+        # A logit of -inf is a probability of 0; what else is wrong with logits is told with row and column later.
+        checks = {"ensure_all_finite": not self.from_logits, "ensure_non_negative": not self.from_logits}
+        raw = validate_data(self, X, reset=reset, ensure_min_features=2 if reset else 1, **checks)
+        return np.asarray(raw)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "adjustment_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = not self.from_logits
+        return tags
+
+
+def _has_decision_function(self: AdjustedClassifier) -> bool:
+    return hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
+
+
+class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are adjusted to the class rates of the place where it is used.
+
+    ``fit`` trains the wrapped classifier, and ``adapt`` learns the shift for a new place from rows without labels.
+    Before ``adapt`` it behaves as the wrapped classifier. ``adapt`` may be called again as the place changes.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        Wrap a fitted one in ``sklearn.frozen.FrozenEstimator``.
+    rates : array-like of shape (k,), dict, Series or Rates, optional
+        Class rates of the new place, in the order of ``classes_`` or by class name; may be given to ``adapt`` instead.
+    method : "adjust" or "prior", default "adjust"
+        "adjust" projects the predictions for the rows given to ``adapt`` onto the rates, see :func:`adjust`. "prior" is
+        Bayes' rule from the rates in training to the new ones, see :func:`prior_adjust`; it needs no new rows, so with
+        ``rates`` it is done by ``fit``.
+    loss, bounded, zeros, tol, max_passes
+        As in :func:`adjust`.
+    old_rates : array-like of shape (k,), dict or Series, optional
+        For "prior": the rates that the classifier was trained for. By default those of the labels given to ``fit``,
+        weighted by ``sample_weight`` and by the ``class_weight`` of the wrapped classifier.
+
+    Attributes
+    ----------
+    estimator_ : fitted classifier
+    classes_ : array of shape (k,)
+    training_rates_ : array of shape (k,)
+        The rates that the classifier was trained for.
+    adjustment_ : Adjustment or None
+        With its certificate; None before ``adapt``.
+
+    Examples
+    --------
+    After under-sampling, true probabilities in one line:
+
+    >>> import numpy as np, baserate as br
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.r_[rng.normal(0, 1, (500, 1)), rng.normal(2, 1, (500, 1))]       # as many positives as negatives
+    >>> y = np.repeat([0, 1], 500)
+    >>> model = br.AdjustedClassifier(LogisticRegression(), method="prior", rates=[0.99, 0.01]).fit(x, y)
+    >>> model.estimator_.predict_proba([[2.0]])[0, 1].round(2), model.predict_proba([[2.0]])[0, 1].round(2)
+    (np.float64(0.89), np.float64(0.08))
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        rates: Any = None,
+        *,
+        method: str = "adjust",
+        loss: str | Loss = "log",
+        bounded: bool = True,
+        zeros: str | float = "keep",
+        old_rates: Any = None,
+        tol: float = 1e-10,
+        max_passes: int = 500,
+    ) -> None:
+        self.estimator = estimator
+        self.rates = rates
+        self.method = method
+        self.loss = loss
+        self.bounded = bounded
+        self.zeros = zeros
+        self.old_rates = old_rates
+        self.tol = tol
+        self.max_passes = max_passes
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Train the wrapped classifier.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe
+            Whatever the wrapped classifier takes.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Reaches the wrapped classifier, and the rates that it is said to be trained for.
+        **fit_params
+            Passed on to the wrapped classifier.
+        """
+        if self.method not in ("adjust", "prior"):
+            raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
+        if not hasattr(self.estimator, "predict_proba"):
+            raise BadOption(
+                f"{type(self.estimator).__name__} has no predict_proba, so there are no probabilities to adjust; wrap "
+                "it in sklearn.calibration.CalibratedClassifierCV first"
+            )
+        validate_data(self, X, skip_check_array=True)
+        self.adjustment_: Adjustment | None = None
+        self.estimator_ = clone(self.estimator).fit(X, y, **self._routed(sample_weight, fit_params))
+        self.classes_ = self.estimator_.classes_
+        self.training_rates_ = _training_rates(self.estimator_, self.classes_, y, sample_weight)
+        if self.method == "prior" and self.rates is not None:
+            self.adapt(X, sample_weight=sample_weight)
+        return self
+
+    def adapt(
+        self,
+        X: Any = None,
+        rates: RatesLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        adjustment: Adjustment | str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the shift for a new place.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe
+            Rows of the new place, without labels.
+        rates : array-like of shape (k,), dict, Series or Rates, optional
+            Class rates among these rows; by default those of the constructor.
+        sample_weight : array-like of shape (n,), optional
+        adjustment : Adjustment or path, optional
+            Take this shift, or that of a file written by ``Adjustment.save``, in place of learning one.
+        """
+        check_is_fitted(self)
+        if adjustment is not None:
+            self.adjustment_ = self._taken(adjustment)
+            return self
+        known = self.rates if rates is None else rates
+        if known is None:
+            raise BadRates(
+                "adapt needs the class rates of the new place: adapt(X, rates) or AdjustedClassifier(rates=...)"
+            )
+        if X is None:
+            raise BadOption("adapt needs rows of the new place, without labels: adapt(X, rates)")
+        probs, classes = self._ask("predict_proba", X), self.classes_.tolist()
+        if self.method == "prior":
+            old = self.training_rates_ if self.old_rates is None else self.old_rates
+            result = prior_adjust(
+                probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
+            )
+        else:
+            result = adjust(
+                probs,
+                known,
+                loss=self.loss,
+                bounded=self.bounded,
+                sample_weight=sample_weight,
+                normalize=True,
+                zeros=self.zeros,
+                classes=classes,
+                tol=self.tol,
+                max_passes=self.max_passes,
+            )
+        self.adjustment_ = result.without_rows()
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Adjusted probabilities; before ``adapt``, those of the wrapped classifier."""
+        check_is_fitted(self)
+        probs = self._ask("predict_proba", X)
+        if self.adjustment_ is None:
+            if self.rates is not None:
+                warnings.warn(
+                    "rates were given, but not the rows of the new place: call adapt(X). These predictions are not "
+                    "adjusted",
+                    NotAdaptedWarning,
+                    stacklevel=2,
+                )
+            return np.asarray(probs)
+        return np.asarray(self.adjustment_.apply(probs, normalize=True))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest adjusted probability."""
+        check_is_fitted(self)
+        if self.adjustment_ is None:
+            return np.asarray(self._ask("predict", X))
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    @available_if(_has_decision_function)
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log odds, or log probabilities of several classes; before ``adapt`` that of the wrapped classifier."""
+        check_is_fitted(self)
+        if self.adjustment_ is None:
+            return np.asarray(self._ask("decision_function", X))
+        logs = self.predict_log_proba(X)
+        return logs if logs.shape[1] > 2 else np.asarray(logs[:, 1] - logs[:, 0])
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """How metadata reach the wrapped classifier."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=mapping)
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.target_tags.required = inner.target_tags.required
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
+        return tags
+
+    def _ask(self, method: str, X: Any) -> NDArray[Any]:
+        """What the wrapped classifier says; if it does not check the columns itself, they are checked here."""
+        if not hasattr(self.estimator_, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return np.asarray(getattr(self.estimator_, method)(X))
+
+    def _routed(self, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        from sklearn import get_config
+
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+            return dict(routed.estimator.fit)
+        if sample_weight is None:
+            return dict(fit_params)
+        if hasattr(self.estimator, "steps"):  # a pipeline passes it on to its last step
+            return {**fit_params, f"{self.estimator.steps[-1][0]}__sample_weight": sample_weight}
+        if not has_fit_parameter(self.estimator, "sample_weight"):
+            raise BadOption(f"{type(self.estimator).__name__}.fit takes no sample_weight; leave it out")
+        return {**fit_params, "sample_weight": sample_weight}
+
+    def _taken(self, adjustment: Adjustment | str | os.PathLike[str]) -> Adjustment:
+        taken = adjustment if isinstance(adjustment, Adjustment) else load(adjustment)
+        ours = self.classes_.tolist()
+        k = taken.model.n_classes
+        if k != len(ours) or (taken.classes is not None and list(taken.classes) != ours):
+            theirs = f"{k} classes" if taken.classes is None else listed(taken.classes)
+            raise BadOption(f"the adjustment is for {theirs}, but the classifier knows {listed(ours)}")
+        return taken
+
+
+def _training_rates(estimator: Any, classes: NDArray[Any], y: ArrayLike, sample_weight: ArrayLike | None) -> FloatArray:
+    """Class frequencies as the classifier saw them: weighted by row, and by class where it does so itself."""
+    labels = np.asarray(y).reshape(len(np.asarray(y)), -1)
+    if labels.shape[1] != 1 or not isinstance(classes, np.ndarray):
+        raise BadLabels(f"y has {labels.shape[1]} columns; one label a row is needed")
+    labels = labels[:, 0]
+    unseen = np.setdiff1d(labels, classes)
+    if unseen.size:
+        raise BadLabels(f"y holds the classes {listed(unseen.tolist())}, which the fitted classifier does not know")
+    weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    seen = np.array([weights[labels == c].sum() for c in classes])
+    seen = seen * _class_weights(estimator, classes, labels)
+    return np.asarray(seen / seen.sum())
+
+
+def _class_weights(estimator: Any, classes: NDArray[Any], labels: NDArray[Any]) -> FloatArray:
+    """What a classifier multiplies the classes by: its ``class_weight``, or ``scale_pos_weight`` of boosted trees."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    # Through wrappers that pass probabilities on as they are; a calibrator undoes the weights of what it wraps.
+    for inner in (
+        "best_estimator_",
+        "estimator" if hasattr(estimator, "__sklearn_clone__") else "",
+        "_final_estimator",
+    ):
+        if hasattr(estimator, inner):
+            return _class_weights(getattr(estimator, inner), classes, labels)
+    weight = getattr(estimator, "class_weight", None)
+    factors = np.ones(len(classes))
+    if isinstance(weight, Mapping) or (isinstance(weight, str) and weight.startswith("balanced")):
+        named = weight if isinstance(weight, Mapping) else "balanced"
+        factors = factors * compute_class_weight(named, classes=classes, y=labels)
+    positive = getattr(estimator, "scale_pos_weight", None)
+    if positive is not None and len(classes) == 2:
+        factors = factors * np.array([1.0, float(positive)])
+    return factors

@@ -1,0 +1,164 @@
+"""Dataframes in, the same kind out: pandas, polars, pyarrow and their like, through narwhals.
+
+Only this room knows dataframes. It takes them apart into a matrix and a :class:`Frame`, which is all that is needed to
+put an answer back into the same form: kind, column names, index and dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baserate.arrays import FloatArray
+from baserate.errors import BadOption, BadProbabilities
+from baserate.inputs import listed
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What a dataframe was besides its numbers.
+
+    Attributes
+    ----------
+    kind : narwhals.Implementation
+    columns : tuple
+        Names of the columns with probabilities, in their order.
+    selected : bool
+        Whether these were chosen among others.
+    dtypes : tuple
+        Of those columns, as narwhals names them.
+    index : pandas Index or None
+    """
+
+    kind: Any
+    columns: tuple[Any, ...]
+    selected: bool
+    dtypes: tuple[Any, ...]
+    index: Any
+
+    def wrap(self, answer: FloatArray) -> Any:
+        """A dataframe of the same kind around an answer for the same rows."""
+        import narwhals as nw
+
+        if self.kind.is_pandas_like():
+            native = self.kind.to_native_namespace().DataFrame(answer, columns=list(self.columns), copy=False)
+            frame = nw.from_native(native, eager_only=True)
+        else:
+            parts = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
+            frame = nw.from_dict(parts, backend=self.kind)
+        changed = {
+            name: dtype
+            for name, dtype in zip(self.columns, self.dtypes, strict=True)
+            if dtype.is_float() and dtype != nw.Float64
+        }
+        if changed:
+            frame = frame.with_columns(nw.col(name).cast(dtype) for name, dtype in changed.items())
+        native = frame.to_native()
+        if self.index is not None:
+            native.index = self.index
+        return native
+
+
+def is_frame(probs: object) -> bool:
+    """Whether this is a dataframe, without importing anything."""
+    return not isinstance(probs, (np.ndarray, list, tuple)) and (
+        hasattr(probs, "__narwhals_dataframe__")
+        or hasattr(probs, "__narwhals_lazyframe__")
+        or (hasattr(probs, "columns") and hasattr(probs, "shape"))
+        or type(probs).__name__ in ("LazyFrame", "DuckDBPyRelation")
+    )
+
+
+def take_apart(
+    probs: Any, columns: Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
+) -> tuple[NDArray[Any], Frame]:
+    """The matrix in a dataframe, and the rest.
+
+    Parameters
+    ----------
+    probs : dataframe
+    columns : sequence, optional
+        Names of the columns to take, in this order.
+    what : str
+        What to call the dataframe in messages.
+    selected : bool, optional
+        Whether other columns may be there; by default if ``columns`` is given.
+    """
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(probs, eager_only=True)
+    except TypeError:
+        raise BadProbabilities(
+            f"{what} is a {type(probs).__module__.split('.')[0]} {type(probs).__name__}, whose rows are not in memory; "
+            "call .collect() or .compute() on it first"
+        ) from None
+    except Exception as error:  # narwhals has an error of its own for each kind of odd column names
+        raise BadProbabilities(f"{what} is not a dataframe that can be used: {error}") from None
+    names = list(frame.columns)
+    wanted = names if columns is None else _as_columns(columns)
+    absent, extra = [c for c in wanted if c not in names], [c for c in names if c not in wanted]
+    choosy = columns is not None if selected is None else selected
+    if absent or (extra and not choosy):
+        raise BadProbabilities(f"{what} has the columns {listed(names)}, but {listed(wanted)} are needed")
+    chosen = frame.select(wanted)
+    dtypes = tuple(chosen.schema[name] for name in wanted)
+    odd = [name for name, dtype in zip(wanted, dtypes, strict=True) if not (dtype.is_numeric() or dtype == nw.Boolean)]
+    if odd:
+        kind = chosen.schema[odd[0]]
+        raise BadProbabilities(
+            f"column {odd[0]!r} of {what} holds {kind} values, not probabilities; "
+            "select the columns with probabilities by columns=[...]"
+        )
+    matrix = _matrix(chosen)
+    index = probs.index if frame.implementation.is_pandas_like() else None
+    return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, index)
+
+
+def from_columns(columns: Mapping[str, Sequence[Any]], backend: Any = None) -> Any:
+    """A dataframe made of columns.
+
+    Parameters
+    ----------
+    columns : dict
+    backend : str or narwhals.Implementation, optional
+        By default the first of pandas, polars and pyarrow that is installed.
+    """
+    import narwhals as nw
+
+    for choice in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
+        try:
+            return nw.from_dict(dict(columns), backend=choice).to_native()
+        except ImportError:
+            continue
+        except (ValueError, TypeError):
+            raise BadOption(f"backend must be 'pandas', 'polars' or 'pyarrow', not {backend!r}") from None
+    wanted = "pandas, polars or pyarrow" if backend is None else backend
+    raise ImportError(f"a dataframe needs {wanted}: install it, or take the columns from as_dict()")
+
+
+def _as_columns(columns: Sequence[Any]) -> list[Any]:
+    if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
+        raise BadOption(f"columns must be a list of column names, not {columns!r}")
+    names = list(columns)
+    if len(set(names)) < len(names):
+        raise BadOption(f"columns names {listed([c for c in names if names.count(c) > 1][:1])} more than once")
+    return names
+
+
+def _matrix(frame: Any) -> NDArray[Any]:
+    if frame.implementation.is_pandas_like() or frame.implementation.is_polars():
+        matrix = frame.to_numpy()  # by column, and where it is one block of numbers, that itself
+        if matrix.dtype.kind in "fiub":
+            return np.asarray(matrix)
+    columns = [np.asarray(column.to_numpy()) for column in frame.iter_columns()]
+    # Where values may be missing, columns can come as objects; NaN is told with its row and column later.
+    dtypes = [c.dtype if c.dtype.kind in "fiub" else np.dtype(np.float64) for c in columns]
+    matrix = np.empty((len(frame), len(columns)), dtype=np.result_type(*dtypes), order="F")
+    for j, column in enumerate(columns):
+        matrix[:, j] = column
+    return matrix

@@ -1,0 +1,171 @@
+"""Dataframes in, the same kind out."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import baserate as br
+from baserate.errors import BadLabels, BadOption, BadProbabilities, BadRates
+
+P = np.random.default_rng(0).dirichlet([1, 2, 3], size=40)
+NAMES = ["cat", "dog", "owl"]
+RATES = {"owl": 0.2, "cat": 0.5, "dog": 0.3}
+INDEX = pd.Index([f"row {i}" for i in range(40)], name="id")
+
+MAKE = {
+    "pandas": lambda p: pd.DataFrame(p, columns=NAMES, index=INDEX[: len(p)]),
+    "polars": lambda p: pl.DataFrame(p, schema=NAMES),
+    "pyarrow": lambda p: pa.table({name: p[:, j] for j, name in enumerate(NAMES)}),
+}
+
+
+def matrix(frame: Any) -> np.ndarray:
+    return frame.to_pandas().to_numpy() if isinstance(frame, pa.Table) else frame.to_numpy()
+
+
+def columns(frame: Any) -> list[str]:
+    return frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
+
+
+@pytest.fixture(params=list(MAKE))
+def make(request: pytest.FixtureRequest) -> Any:
+    return MAKE[request.param]
+
+
+def test_the_same_kind_comes_out_with_names_and_numbers(make: Any) -> None:
+    frame = make(P)
+    result = br.adjust(frame, RATES)
+    assert type(result.probs) is type(frame)
+    assert columns(result.probs) == NAMES
+    assert result.classes == tuple(NAMES)
+    np.testing.assert_allclose(matrix(result.probs), br.adjust(P, [0.5, 0.3, 0.2]).probs, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(matrix(frame), P)
+
+
+def test_the_index_and_its_name_stay() -> None:
+    result = br.adjust(MAKE["pandas"](P), RATES)
+    pd.testing.assert_index_equal(result.probs.index, INDEX)
+    assert result.apply(MAKE["pandas"](P[:3])).index.tolist() == ["row 0", "row 1", "row 2"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dtypes_stay(make: Any, dtype: str) -> None:
+    frame = make(P.astype(dtype))
+    out = br.adjust(frame, RATES).probs
+    kinds = [f.type for f in out.schema] if isinstance(out, pa.Table) else list(out.dtypes)
+    before = [f.type for f in frame.schema] if isinstance(frame, pa.Table) else list(frame.dtypes)
+    assert kinds == before
+
+
+def test_mixed_and_nullable_dtypes() -> None:
+    frame = pd.DataFrame({"a": pd.array([1, 0, 0], dtype="Int64"), "b": np.float32([0, 0.5, 1]), "c": [0.0, 0.5, 0.0]})
+    out = br.adjust(frame, [0.3, 0.4, 0.3], loss="brier").probs
+    assert str(out["b"].dtype) == "float32"
+    assert out.to_numpy().mean(axis=0) == pytest.approx([0.3, 0.4, 0.3], abs=1e-6)
+
+
+@pytest.mark.parametrize("rates", [pd.Series(RATES), pd.Series(RATES).sample(frac=1, random_state=1), RATES])
+def test_rates_go_by_name_in_any_order(make: Any, rates: Any) -> None:
+    expected = br.adjust(P, [0.5, 0.3, 0.2]).probs
+    np.testing.assert_allclose(matrix(br.adjust(make(P), rates).probs), expected, atol=1e-12)
+    np.testing.assert_allclose(br.adjust(P, rates, classes=NAMES).probs, expected, atol=1e-12)
+
+
+def test_value_counts_of_column_numbers_are_not_taken_by_position() -> None:
+    counts = pd.Series([2, 2, 2, 0, 0, 1]).value_counts(normalize=True)  # most frequent first: 2, 0, 1
+    assert counts.index.tolist() == [2, 0, 1]
+    np.testing.assert_allclose(br.adjust(P, counts).rates, [2 / 6, 1 / 6, 3 / 6], atol=1e-10)
+    survey = br.Rates.from_counts(pd.Series(["dog", "owl", "dog"]).value_counts(), classes=NAMES)
+    np.testing.assert_array_equal(survey.bounds(10), br.Rates.from_counts([0, 2, 1]).bounds(10))
+    np.testing.assert_allclose(br.adjust(P, pd.Series([0.5, 0.3, 0.2])).rates, [0.5, 0.3, 0.2], atol=1e-10)
+    np.testing.assert_allclose(br.adjust(P, pl.Series([0.5, 0.3, 0.2])).rates, [0.5, 0.3, 0.2], atol=1e-10)
+
+
+def test_a_mismatch_of_names_lists_both_sides(make: Any) -> None:
+    with pytest.raises(BadRates, match=r"no rate for 'owl'; 'emu' is not among the classes 'cat', 'dog', 'owl'"):
+        br.adjust(make(P), {"cat": 0.5, "dog": 0.3, "emu": 0.2})
+    result = br.adjust(make(P), RATES)
+    other = make(P).rename({"owl": "emu"}) if not isinstance(make(P), pd.DataFrame) else None
+    if isinstance(make(P), pd.DataFrame):
+        other = make(P).rename(columns={"owl": "emu"})
+    elif isinstance(make(P), pa.Table):
+        other = make(P).rename_columns(["cat", "dog", "emu"])
+    with pytest.raises(
+        BadProbabilities, match=r"has the columns 'cat', 'dog', 'emu', but 'cat', 'dog', 'owl' are needed"
+    ):
+        result.apply(other)
+
+
+def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
+    frame = make(P)
+    extra = [f"id{i}" for i in range(40)]
+    if isinstance(frame, pd.DataFrame):
+        frame.insert(0, "id", extra)
+    elif isinstance(frame, pl.DataFrame):
+        frame = frame.insert_column(0, pl.Series("id", extra))
+    else:
+        frame = frame.add_column(0, "id", pa.array(extra))
+    with pytest.raises(BadProbabilities, match=r"column 'id' of probs holds .* select .* columns=\[\.\.\.\]"):
+        br.adjust(frame, RATES)
+    result = br.adjust(frame, RATES, columns=["owl", "cat", "dog"])
+    assert columns(result.probs) == ["owl", "cat", "dog"]
+    np.testing.assert_allclose(matrix(result.probs)[:, [1, 2, 0]], br.adjust(P, [0.5, 0.3, 0.2]).probs, atol=1e-12)
+    np.testing.assert_allclose(matrix(result.apply(frame)), matrix(result.probs), atol=1e-12)
+
+
+def test_apply_goes_by_column_name(make: Any) -> None:
+    result = br.adjust(make(P), RATES)
+    turned = make(P)
+    turned = turned.select(NAMES[::-1]) if not isinstance(turned, pd.DataFrame) else turned[NAMES[::-1]]
+    np.testing.assert_allclose(matrix(result.apply(turned)), matrix(result.probs), atol=1e-12)
+    assert isinstance(result.apply(P[:2]), np.ndarray)
+    saved = br.adjust(P, RATES, classes=NAMES)
+    assert columns(saved.apply(turned)) == NAMES
+
+
+def test_what_if_prior_and_pickles_keep_the_kind(make: Any) -> None:
+    frame = make(P)
+    result = br.adjust(frame, RATES)
+    assert type(result.what_if({"cat": 0.4, "dog": 0.4, "owl": 0.2}).probs) is type(frame)
+    assert type(br.prior_adjust(frame, [0.3, 0.3, 0.4], RATES).probs) is type(frame)
+    assert type(pickle.loads(pickle.dumps(result)).probs) is type(frame)
+
+
+def test_missing_values_are_told_with_row_and_column() -> None:
+    holes = P.copy()
+    holes[7, 1] = np.nan
+    for frame in (pd.DataFrame(holes), pl.DataFrame(holes).fill_nan(None), pd.DataFrame(holes).convert_dtypes()):
+        with pytest.raises(BadProbabilities, match="row 7, column 1 is nan"):
+            br.adjust(frame, [0.5, 0.3, 0.2])
+
+
+def test_what_cannot_be_used() -> None:
+    with pytest.raises(BadProbabilities, match=r"polars LazyFrame, whose rows are not in memory; call \.collect\(\)"):
+        br.adjust(pl.DataFrame(P).lazy(), [0.5, 0.3, 0.2])
+    with pytest.raises(BadProbabilities, match="unique column names"):
+        br.adjust(pd.DataFrame(P, columns=["a", "a", "b"]), [0.5, 0.3, 0.2])
+    with pytest.raises(BadOption, match="columns= selects columns of a dataframe, but probs is a ndarray"):
+        br.adjust(P, [0.5, 0.3, 0.2], columns=["a"])
+    with pytest.raises(BadOption, match="columns must be a list of column names, not 'cat'"):
+        br.adjust(MAKE["pandas"](P), RATES, columns="cat")
+    with pytest.raises(BadOption, match="columns names 'cat' more than once"):
+        br.adjust(MAKE["pandas"](P), RATES, columns=["cat", "cat"])
+    with pytest.raises(BadProbabilities, match="'bat' are needed"):
+        br.adjust(MAKE["pandas"](P), RATES, columns=["cat", "bat"])
+
+
+def test_labels_by_name() -> None:
+    y = np.array(NAMES)[np.arange(40) % 3]
+    table = br.compare(MAKE["polars"](P), y, RATES, losses=["brier"], n_bootstrap=20)
+    assert isinstance(table.to_frame(), pl.DataFrame)
+    by_number = br.compare(P, np.arange(40) % 3, [0.5, 0.3, 0.2], losses=["brier"], n_bootstrap=20)
+    np.testing.assert_allclose(table.mean, by_number.mean)
+    with pytest.raises(BadLabels, match="'emu', which is not among the classes 'cat', 'dog', 'owl'"):
+        br.compare(MAKE["polars"](P), np.where(y == "cat", "emu", y), RATES)
