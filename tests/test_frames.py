@@ -92,11 +92,12 @@ def test_a_mismatch_of_names_lists_both_sides(make: Any) -> None:
     with pytest.raises(BadRates, match=r"no rate for 'owl'; 'emu' is not among the classes 'cat', 'dog', 'owl'"):
         br.adjust(make(P), {"cat": 0.5, "dog": 0.3, "emu": 0.2})
     result = br.adjust(make(P), RATES)
-    other = make(P).rename({"owl": "emu"}) if not isinstance(make(P), pd.DataFrame) else None
-    if isinstance(make(P), pd.DataFrame):
-        other = make(P).rename(columns={"owl": "emu"})
-    elif isinstance(make(P), pa.Table):
-        other = make(P).rename_columns(["cat", "dog", "emu"])
+    emu = ["cat", "dog", "emu"]
+    other = {
+        pd.DataFrame: lambda: pd.DataFrame(P, columns=emu),
+        pl.DataFrame: lambda: pl.DataFrame(P, schema=emu),
+        pa.Table: lambda: pa.table(list(P.T), names=emu),
+    }[type(make(P))]()
     with pytest.raises(
         BadProbabilities, match=r"has the columns 'cat', 'dog', 'emu', but 'cat', 'dog', 'owl' are needed"
     ):

@@ -17,6 +17,7 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -396,13 +397,12 @@ def _class_weights(estimator: Any, classes: NDArray[Any], labels: NDArray[Any]) 
     from sklearn.utils.class_weight import compute_class_weight
 
     # Through wrappers that pass probabilities on as they are; a calibrator undoes the weights of what it wraps.
-    for inner in (
-        "best_estimator_",
-        "estimator" if hasattr(estimator, "__sklearn_clone__") else "",
-        "_final_estimator",
-    ):
-        if hasattr(estimator, inner):
-            return _class_weights(getattr(estimator, inner), classes, labels)
+    if hasattr(estimator, "best_estimator_"):
+        return _class_weights(estimator.best_estimator_, classes, labels)
+    if isinstance(estimator, FrozenEstimator):
+        return _class_weights(estimator.estimator, classes, labels)
+    if hasattr(estimator, "steps"):
+        return _class_weights(estimator.steps[-1][1], classes, labels)
     weight = getattr(estimator, "class_weight", None)
     factors = np.ones(len(classes))
     if isinstance(weight, Mapping) or (isinstance(weight, str) and weight.startswith("balanced")):

@@ -64,12 +64,10 @@ class Frame:
 
 
 def is_frame(probs: object) -> bool:
-    """Whether this is a dataframe, without importing anything."""
-    return not isinstance(probs, (np.ndarray, list, tuple)) and (
-        hasattr(probs, "__narwhals_dataframe__")
-        or hasattr(probs, "__narwhals_lazyframe__")
-        or (hasattr(probs, "columns") and hasattr(probs, "shape"))
-        or type(probs).__name__ in ("LazyFrame", "DuckDBPyRelation")
+    """Whether this is a dataframe, in memory or not, without importing anything."""
+    kind = type(probs)  # its own properties may compute something
+    return any(
+        hasattr(kind, name) for name in ("__narwhals_dataframe__", "__narwhals_lazyframe__", "columns", "column_names")
     )
 
 
@@ -105,7 +103,7 @@ def take_apart(
     choosy = columns is not None if selected is None else selected
     if absent or (extra and not choosy):
         raise BadProbabilities(f"{what} has the columns {listed(names)}, but {listed(wanted)} are needed")
-    chosen = frame.select(wanted)
+    chosen = frame.select(nw.col(*wanted))
     dtypes = tuple(chosen.schema[name] for name in wanted)
     odd = [name for name, dtype in zip(wanted, dtypes, strict=True) if not (dtype.is_numeric() or dtype == nw.Boolean)]
     if odd:
