@@ -24,6 +24,7 @@ stress: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/against_cvxpy.py --readme
+	$(BIN)/python benchmarks/dataframes.py --docs
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs

@@ -17,6 +17,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from pages import fill
 
 import baserate as br
 
@@ -93,13 +94,6 @@ def table(n: int, k: int, rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write_into_readme(text: str) -> None:
-    readme = Path(__file__).parents[1] / "README.md"
-    before, rest = readme.read_text().split("<!-- bench -->\n")
-    _, after = rest.split("<!-- /bench -->")
-    readme.write_text(f"{before}<!-- bench -->\n{text}\n<!-- /bench -->{after}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000)
@@ -112,7 +106,7 @@ def main() -> None:
     text = table(options.rows, options.classes, rows)
     print(text)
     if options.readme:
-        write_into_readme(text)
+        fill("README.md", "bench", text)
         versions = {"python": platform.python_version(), "numpy": np.__version__, "cvxpy": cp.__version__}
         figures = {"rows": options.rows, "classes": options.classes, "versions": versions, "results": rows}
         Path(__file__).with_name("results.json").write_text(json.dumps(figures, indent=1) + "\n")

@@ -13,14 +13,13 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
+from pages import fill
 from scipy.stats import betabinom
 
 import baserate as br
 
-DOC = Path(__file__).parents[1] / "docs" / "uncertain-rates.md"
 CELLS = list(product((2, 5, 20), (20, 200, 5000), (100, 10_000)))
 CONFIDENCE = 0.95
 
@@ -89,10 +88,7 @@ def main() -> int:
         cells.append(simulate(k, m, n, arguments.draws, seed=0))
         print(cells[-1], flush=True)
     if arguments.docs:
-        page = DOC.read_text(encoding="utf-8")
-        before, rest = page.split("<!-- coverage -->\n")
-        after = rest.split("<!-- /coverage -->")[1]
-        DOC.write_text(f"{before}<!-- coverage -->\n{table(cells)}\n<!-- /coverage -->{after}", encoding="utf-8")
+        fill("docs/uncertain-rates.md", "coverage", table(cells))
     print(table(cells))
     return int(any(c.covered < CONFIDENCE - 3 * c.standard_error or c.width > c.bonferroni + 1e-12 for c in cells))
 

@@ -14,46 +14,51 @@ from sklearn.model_selection import train_test_split
 import baserate as br
 
 
-def shifted_population() -> tuple[LogisticRegression, np.ndarray, np.ndarray, np.ndarray]:
-    """A trained model, the class rates that it was trained on, and the images and labels of the new place."""
+def two_places() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Clean scans of all digits alike, and noisy ones of a place where large digits are rare."""
     x, y = load_digits(return_X_y=True)
-    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.5, stratify=y, random_state=0)
-    model = LogisticRegression(max_iter=3000).fit(x_train / 16, y_train)
+    x_train, x_new, y_train, y_new = train_test_split(x / 16, y, test_size=0.5, stratify=y, random_state=0)
     rng = np.random.default_rng(0)
-    keep = rng.random(len(y_test)) < np.linspace(1.0, 0.05, 10)[y_test]
-    x_new = x_test[keep] / 16 + 0.3 * rng.normal(size=(keep.sum(), 64))
-    return model, np.bincount(y_train) / len(y_train), x_new, y_test[keep]
+    keep = rng.random(len(y_new)) < np.linspace(1.0, 0.05, 10)[y_new]
+    return x_train, y_train, x_new[keep] + 0.3 * rng.normal(size=(keep.sum(), 64)), y_new[keep]
 
 
 def main() -> None:
-    """Train, meet the new place, adjust, and compare with the labels."""
-    model, old_rates, x, y = shifted_population()
-    probs = model.predict_proba(x)
-    rates = np.bincount(y, minlength=10) / len(y)
+    """Train, meet the new place, adapt, and compare with the labels."""
+    x_train, y_train, x_new, y_new = two_places()
+    rates = np.bincount(y_new, minlength=10) / len(y_new)
 
     print("A model that reads digits was trained on clean scans, where all ten are equally frequent.")
     print(
-        f"It now reads {len(y)} noisy scans from a place where large digits are rare, and predicts too many of them.\n"
+        f"It now reads {len(y_new)} noisy scans from a place where large digits are rare, and predicts too many.\n"
+        "Nobody labels these scans, but the rates of the digits are known there:\n"
     )
-    result = br.adjust(probs, rates, classes=range(10))
-    print(result)
+    model = br.AdjustedClassifier(LogisticRegression(max_iter=3000)).fit(x_train, y_train)
+    probs = model.predict_proba(x_new)
+    model.adapt(x_new, rates)
+    print(model.adjustment_)
 
-    procedures = {
-        "as predicted": probs,
-        "prior adjustment (PPA)": br.prior_adjust(probs, old_rates, rates).probs,
-        "BGA for log loss": result.probs,
-        "BGA for Brier score": br.adjust(probs, rates, loss="brier").probs,
-    }
-    print("\nHow that turned out, by labels that no procedure has seen:\n")
-    print(f"  {'':24}{'log loss':>10}{'Brier':>10}{'accuracy':>10}")
-    for name, p in procedures.items():
-        with np.errstate(divide="ignore"):
-            log, brier = br.losses.Log().score(p, y), br.losses.Brier().score(p, y)
-        print(f"  {name:24}{log:10.4f}{brier:10.4f}{np.mean(p.argmax(axis=1) == y):10.3f}")
-    fall = br.losses.Log().score(probs, y) - br.losses.Log().score(result.probs, y)
-    print(f"\nLog loss was guaranteed to fall by {result.certificate.loss_reduction:.4f}; it fell by {fall:.4f}.")
+    print("\nWhich procedure fits, before any label is seen:\n")
+    print(br.advise(probs, rates, model.training_rates_))
+
+    print("\nHow each turned out, by labels that no procedure has seen (below 0 is better):\n")
+    print(br.compare(probs, y_new, rates, model.training_rates_))
+    log = br.losses.Log()
+    fall = log.score(probs, y_new) - log.score(model.predict_proba(x_new), y_new)
+    promised = model.adjustment_.certificate.loss_reduction
+    print(f"\nLog loss was guaranteed to fall by {promised:.4f}; it fell by {fall:.4f}.")
     print("BGA for Brier score may give probability 0 to what then happens: its log loss is infinite if it does.")
-    print("Each procedure is for its own loss; here the one for log loss happens to do best on both.")
+
+    wrong = np.roll(rates, 1)
+    careful = br.Rates.between(np.minimum(rates, wrong), np.maximum(rates, wrong))
+    print("\nAnd if the rates are wrong? Say each digit got the rate of its neighbour:\n")
+    for name, known in (
+        ("adjusted to the wrong rates", wrong),
+        ("adjusted to all rates between right and wrong", careful),
+    ):
+        change = log.score(br.adjust(probs, known).probs, y_new) - log.score(probs, y_new)
+        print(f"  {name:<48} log loss changes by {change:+.4f}")
+    print("\nA set that holds the true rates cannot raise the loss; docs/uncertain-rates.md proves it.")
 
 
 if __name__ == "__main__":

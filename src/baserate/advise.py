@@ -161,8 +161,11 @@ def _chance(known: Rates, q: FloatArray, weights: FloatArray) -> FloatArray:
         return np.asarray(np.diag(squares @ q) - (q * squares[:, None]).T @ q)
     variance = np.cov(q, rowvar=False, bias=True, aweights=weights) * (weights @ weights)  # of a population: rows vary
     if isinstance(known, SurveyCounts):
+        # The survey errs, too; but where it errs, the mean of the answer follows it part of the way.
         guess = known.estimate()
-        variance = variance + (np.diag(guess) - np.outer(guess, guess)) / known.counts.sum()
+        follows = (np.diag(weights @ q) - (q * weights[:, None]).T @ q) / guess
+        rest = np.eye(len(guess)) - follows
+        variance = variance + rest @ (np.diag(guess) - np.outer(guess, guess)) @ rest.T / known.counts.sum()
     return np.asarray(variance)
 
 

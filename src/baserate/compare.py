@@ -155,9 +155,10 @@ def compare(
         probs, frame = frames.take_apart(probs, columns)
         kind, classes = frame.kind, frame.columns if classes is None else classes
     first = adjust(probs, Rates.between(None, None), classes=classes, sample_weight=sample_weight, **options)
-    p, names = first.probs, first.classes
+    p = first.probs
+    known = as_known(rates, first.classes, p.shape[1])
+    names = known.classes
     targets = as_targets(y, p.shape, names)
-    known = as_known(rates, names, p.shape[1])
     made, notes = _made(probs, known, old_rates, chosen, {**options, "sample_weight": sample_weight, "classes": names})
     weights = as_weights(sample_weight, len(p))
     weights = np.full(len(p), 1 / len(p)) if weights is None else weights

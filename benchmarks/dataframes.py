@@ -1,0 +1,74 @@
+"""What a dataframe costs over an array: the same predictions, adjusted in the same run; `make bench` runs this.
+
+Prints the time of each kind divided by that of the array, input and output included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from pages import fill
+
+import baserate as br
+
+KINDS = ("NumPy array", "pandas", "polars", "pyarrow")
+
+
+def make(p: np.ndarray) -> dict[str, Any]:
+    names = [f"class {j}" for j in range(p.shape[1])]
+    return {
+        "NumPy array": p,
+        "pandas": pd.DataFrame(p, columns=names),
+        "polars": pl.DataFrame(p, schema=names),
+        "pyarrow": pa.table({name: p[:, j] for j, name in enumerate(names)}),
+    }
+
+
+def measure(n: int, k: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Median seconds by loss and kind; kinds take turns, so that a busy machine is busy for all."""
+    rng = np.random.default_rng(0)
+    inputs, rates = make(rng.dirichlet(np.ones(k), size=n)), rng.dirichlet(np.full(k, 3.0))
+    seconds: dict[str, dict[str, list[float]]] = {loss: {kind: [] for kind in KINDS} for loss in ("log", "brier")}
+    for _ in range(repeats):
+        for loss, by_kind in seconds.items():
+            for kind in KINDS:
+                start = time.perf_counter()
+                answer = br.adjust(inputs[kind], rates, loss=loss).probs
+                by_kind[kind].append(time.perf_counter() - start)
+                assert type(answer) is type(inputs[kind])
+    return {loss: {kind: statistics.median(s) for kind, s in by.items()} for loss, by in seconds.items()}
+
+
+def table(n: int, k: int, medians: dict[str, dict[str, float]]) -> str:
+    lines = [
+        f"| {n:,} x {k} | seconds, log | times the array | seconds, Brier | times the array |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in KINDS:
+        cells = [f"{by[kind]:.3f} | {by[kind] / by['NumPy array']:.2f}" for by in medians.values()]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/scikit-learn.md")
+    options = parser.parse_args()
+    text = table(options.rows, options.classes, measure(options.rows, options.classes, options.repeats))
+    print(text)
+    if options.docs:
+        fill("docs/scikit-learn.md", "dataframes", text)
+
+
+if __name__ == "__main__":
+    main()

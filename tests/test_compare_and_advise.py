@@ -1,0 +1,187 @@
+"""What each procedure does on labelled rows, and which one fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from support import Array
+
+import baserate as br
+from baserate.errors import BadOption, BadRates
+
+mpl.use("agg")
+
+
+def two_normals(n: int, rate: float, seed: int, sharpen: float = 1.0) -> tuple[Array, Array]:
+    """Predictions that are right where both classes are as frequent, and labels of a place where they are not."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < rate).astype(int)
+    logit = sharpen * (2 * rng.normal(2.0 * y) - 2)
+    p = 1 / (1 + np.exp(-logit))
+    return np.column_stack([1 - p, p]), y
+
+
+P, Y = two_normals(2000, 0.1, seed=0)
+RATES = np.bincount(Y) / len(Y)
+
+
+class TestCompare:
+    def test_the_means_are_the_scores_of_each_procedure(self) -> None:
+        table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log", br.losses.Brier()], n_bootstrap=10)
+        by_hand = {
+            "as predicted": P,
+            "prior (PPA)": br.prior_adjust(P, [0.5, 0.5], RATES).probs,
+            "additive": br.additive(P, RATES).probs,
+            "BGA log (multiplicative)": br.multiplicative(P, RATES).probs,
+            "BGA brier": br.adjust(P, RATES, loss="brier").probs,
+            "BGA log to a set": br.adjust(P, br.Rates.of_population(RATES)).probs,
+            "BGA brier to a set": br.adjust(P, br.Rates.of_population(RATES), loss="brier").probs,
+        }
+        assert table.procedures == tuple(by_hand)
+        for i, p in enumerate(by_hand.values()):
+            assert table.mean[i, 1] == pytest.approx(br.losses.Brier().score(p, Y))
+        log, best = br.losses.Log(), by_hand["BGA log (multiplicative)"]
+        assert table.change[3, 0] == pytest.approx(log.score(best, Y) - log.score(P, Y))
+        assert np.isnan(table.mean[2, 0])  # the additive answer leaves [0, 1]
+        assert "additive: entries below 0 have no log loss" in table.notes
+
+    def test_under_a_pure_prior_shift_prior_adjustment_wins_and_its_interval_says_so(self) -> None:
+        table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"])
+        prior = table.procedures.index("prior (PPA)")
+        assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # BGA for log loss comes close
+        assert table.high[prior, 0] < 0
+
+    def test_intervals_are_those_of_paired_differences(self) -> None:
+        # Against the normal approximation, which is good for the mean of 2000 rows.
+        table = br.compare(P, Y, RATES, losses=["brier"], n_bootstrap=4000)
+        a = br.adjust(P, RATES, loss="brier").probs
+        gaps = ((a - np.eye(2)[Y]) ** 2).sum(axis=1) - ((P - np.eye(2)[Y]) ** 2).sum(axis=1)
+        i = table.procedures.index("BGA brier")
+        half = 1.96 * gaps.std() / np.sqrt(len(gaps))
+        assert table.low[i, 0] == pytest.approx(gaps.mean() - half, abs=0.1 * half)
+        assert table.high[i, 0] == pytest.approx(gaps.mean() + half, abs=0.1 * half)
+
+    def test_weights_count_like_repeated_rows(self) -> None:
+        times = np.random.default_rng(0).integers(1, 4, size=200)
+        weighted = br.compare(P[:200], Y[:200], RATES, losses=["brier"], sample_weight=times, n_bootstrap=5)
+        p, y = np.repeat(P[:200], times, axis=0), np.repeat(Y[:200], times)
+        repeated = br.compare(p, y, RATES, losses=["brier"], n_bootstrap=5)
+        np.testing.assert_allclose(weighted.mean[:3], repeated.mean[:3], atol=1e-9)
+
+    def test_seeded_and_set_of_rates(self) -> None:
+        known = br.Rates.between(RATES - 0.02, RATES + 0.02, classes=["no", "yes"])
+        with pytest.raises(BadRates, match="one best guess is needed"):
+            br.compare(P, np.array(["no", "yes"])[Y], known)
+        survey = br.Rates.from_counts([450, 50], classes=["no", "yes"])
+        one, two = (br.compare(P, np.array(["no", "yes"])[Y], survey, n_bootstrap=50) for _ in range(2))
+        np.testing.assert_array_equal(one.low, two.low)
+        expected = br.losses.Brier().score(br.adjust(P, survey, loss="brier").probs, Y)
+        assert one.mean[one.procedures.index("BGA brier to a set"), 1] == pytest.approx(expected)
+
+    def test_what_zeros_forbid_is_noted_not_fatal(self) -> None:
+        p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
+        table = br.compare(p, [0, 1, 1], [0.2, 0.8], n_bootstrap=5)
+        assert any(note.startswith("BGA log (multiplicative): class 1 would need mean 0.8") for note in table.notes)
+        assert "BGA brier" in table.procedures
+        assert "infinite" in repr(table)
+
+    def test_as_a_dataframe_and_in_words(self) -> None:
+        table = br.compare(P, Y, RATES, n_bootstrap=5)
+        frame = table.to_frame()
+        assert isinstance(frame, pd.DataFrame)
+        assert list(frame.columns) == ["procedure", "loss", "mean", "change", "low", "high"]
+        assert len(frame) == len(table.procedures) * 2
+        assert table.to_frame("polars").shape == frame.shape
+        assert "95 % interval of the change" in repr(table)
+        with pytest.raises(BadOption, match="backend must be"):
+            table.to_frame("excel")
+
+    def test_the_picture_has_a_panel_a_loss(self) -> None:
+        from matplotlib import pyplot as plt
+
+        display = br.ComparisonDisplay.from_predictions(P, Y, RATES, old_rates=[0.5, 0.5], n_bootstrap=20)
+        assert len(display.axes_) == 2
+        labels = [text.get_text() for text in display.axes_[0].get_yticklabels()]
+        assert labels == list(display.comparison.procedures[1:])
+        dots = display.axes_[1].get_lines()[0].get_xdata()
+        np.testing.assert_allclose(dots, display.comparison.change[1:, 1])
+        assert "not defined" in display.axes_[0].texts[0].get_text()
+        _, ax = plt.subplots()
+        assert br.ComparisonDisplay(br.compare(P, Y, RATES, losses=["log"], n_bootstrap=5)).plot([ax]).axes_[0] is ax
+        plt.close("all")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"losses": []}, "losses is empty"),
+            ({"confidence": 95}, "confidence must be a number between 0 and 1"),
+            ({"n_bootstrap": 0}, "n_bootstrap must be a whole number above 0"),
+        ],
+    )
+    def test_bad_options(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(BadOption, match=message):
+            br.compare(P, Y, RATES, **options)
+
+
+class TestAdvise:
+    def test_a_pure_prior_shift_is_refuted_as_seldom_as_promised(self) -> None:
+        p_values = []
+        for seed in range(200):
+            p, y = two_normals(300, 0.2, seed)
+            advice = br.advise(p, np.bincount(y, minlength=2) / len(y), [0.5, 0.5])
+            p_values.append(next(r.figure for r in advice.reasons if r.about == "premise"))
+        share = np.mean(np.array(p_values) < 0.05)
+        assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+        assert 0.35 < np.median(p_values) < 0.65  # uniform, if the premise holds
+
+    def test_so_it_is_for_population_rates_and_surveys(self) -> None:
+        rng, p_values = np.random.default_rng(0), {"population": [], "counts": []}
+        for seed in range(200):
+            p, _ = two_normals(300, 0.2, 1000 + seed)
+            for known in (br.Rates.of_population([0.8, 0.2]), br.Rates.from_counts(rng.multinomial(100, [0.8, 0.2]))):
+                reasons = br.advise(p, known, [0.5, 0.5]).reasons
+                p_values[known.kind].append(next(r.figure for r in reasons if r.about == "premise"))
+        for values in p_values.values():
+            assert np.mean(np.array(values) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+            assert 0.35 < np.median(values) < 0.65
+
+    def test_over_confidence_refutes_it_and_adjustment_is_advised_with_its_figure(self) -> None:
+        p, y = two_normals(3000, 0.1, seed=1, sharpen=0.3)
+        rates = np.bincount(y) / len(y)
+        advice = br.advise(p, rates, [0.5, 0.5], loss="brier")
+        assert advice.procedure == "adjust"
+        fall = br.adjust(p, rates, loss="brier").certificate.loss_reduction
+        figures = {reason.about: reason.figure for reason in advice.reasons}
+        assert figures["guarantee"] == pytest.approx(fall)
+        assert figures["premise"] < 0.05
+        assert f"{fall:.4g}" in advice.summary
+        assert "more than only the rates has changed" in repr(advice)
+
+    def test_without_old_rates_and_without_a_guarantee(self) -> None:
+        assert br.advise(P, RATES).procedure == "adjust"
+        wide = br.advise(P, br.Rates.between(0.01, 0.99))
+        assert wide.procedure == "none"
+        assert "a fall of 0 is all that is guaranteed" in wide.summary
+
+    def test_zeros(self) -> None:
+        p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
+        advice = br.advise(p, [0.2, 0.8])
+        assert advice.procedure == "none"
+        assert "out of reach by 0.46" in advice.summary
+        assert "2 predictions are exactly 0 and stay 0 under this loss" in repr(advice)
+        assert br.advise(p, [0.2, 0.8], loss="brier").procedure == "adjust"
+        assert br.advise(p, [0.2, 0.8], zeros=1e-3).procedure == "adjust"
+
+    def test_every_reason_has_a_figure_in_its_words(self) -> None:
+        frame = pd.DataFrame(P, columns=["no", "yes"])
+        for advice in (
+            br.advise(frame, {"yes": 0.1, "no": 0.9}, [0.5, 0.5]),
+            br.advise(P, br.Rates.between(0.01, 0.99)),
+        ):
+            for reason in advice.reasons:
+                assert any(ch.isdigit() for ch in reason.says) or np.isnan(reason.figure), reason
+            assert any(ch.isdigit() for ch in advice.summary)
