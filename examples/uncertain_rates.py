@@ -92,8 +92,8 @@ def main() -> None:
         ax.axhline(0.0, color=GREY, linewidth=0.8)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(loc="upper center", frameon=False, fontsize="small")
-        ax.set_ylim(-0.08, 0.13)
-    axes[0].text(18, -0.002, "as predicted", color=GREY, fontsize="small", ha="right", va="top")
+        ax.set_ylim(-0.08, 0.28)
+    axes[1].text(5.5, 0.003, "as predicted", color=GREY, fontsize="small", ha="right", va="bottom")
     figure.savefig(arguments.out, metadata={"Date": None} if arguments.out.suffix == ".svg" else None, dpi=150)
     print(f"wrote {arguments.out}")
 

@@ -165,7 +165,11 @@ def test_sets_of_rates(
         ours = br.adjust(p, known, loss=loss, bounded=bounded)
         theirs = reference(p, allowed, divergence, cone, bounded=bounded)
         np.testing.assert_allclose(
-            ours.probs, theirs, rtol=0, atol=max(accuracy, 1e-4) * max(np.abs(theirs).max(), 1), err_msg=f"seed {seed}"
+            ours.probs,
+            theirs,
+            rtol=0,
+            atol=(accuracy if known.kind == "between" else max(accuracy, 1e-4)) * max(np.abs(theirs).max(), 1),
+            err_msg=f"seed {seed}",
         )
         assert_not_worse(loss, p, ours.probs, np.maximum(theirs, 0) if bounded else theirs, accuracy)
 

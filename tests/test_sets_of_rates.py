@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from support import (
     ALL_LOSSES,
     Array,
@@ -57,8 +58,55 @@ def test_the_same_without_bounds_on_the_entries(problem: dict[str, Any]) -> None
     y = problem.pop("y")
     result = br.adjust(**problem, bounded=False)
     assert_certified(result, bounded=False, relative=True)
-    if problem["loss"].domain == br.losses.NONNEGATIVE or result.probs.min() >= 0:
-        assert_falls(problem, y, result)
+    assert_falls(problem, y, result)
+
+
+@cases(200)
+@given(labelled_problems(zeros=True), st.sampled_from([0.0, 0.02, 0.2]))
+def test_not_even_the_worst_labels_break_the_promise(problem: dict[str, Any], width: float) -> None:
+    # How much the loss falls is linear in the labels, so the worst that the bounds allow are found by a linear program.
+    p, loss, rates = problem["probs"], problem["loss"], problem["rates"]
+    n, k = p.shape
+    w = (
+        np.full(n, 1 / n)
+        if problem["sample_weight"] is None
+        else problem["sample_weight"] / problem["sample_weight"].sum()
+    )
+    low, high = np.maximum(rates - width, 0), np.minimum(rates + width, 1)
+    result = br.adjust(p, br.Rates.between(low, high), loss=loss, sample_weight=problem["sample_weight"])
+    corners = [np.tile(corner, (n, 1)) for corner in np.eye(k)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fall = np.stack([loss.divergence(p, c) - loss.divergence(result.probs, c) for c in corners], axis=1)
+    assume(np.isfinite(fall).all())
+    mean = np.kron(w, np.eye(k))
+    worst = linprog(
+        (w[:, None] * fall).ravel(),
+        A_eq=np.kron(np.eye(n), np.ones(k)),
+        b_eq=np.ones(n),
+        A_ub=np.concatenate([mean, -mean]),
+        b_ub=np.concatenate([high, -low]) + 1e-12,
+    )
+    assert worst.status == 0
+    assert worst.fun >= result.certificate.loss_reduction - 1e-7 * (1 + np.abs(fall).max())
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical", br.losses.Power(1.5)])
+@pytest.mark.parametrize("metric", ["euclidean", "chi2"])
+@pytest.mark.parametrize("radius", [1e-12, 1e-8, 1e-4, 0.01, 0.3])
+def test_balls_of_all_sizes_around_rare_and_common_classes(loss: Any, metric: str, radius: float) -> None:
+    rng = np.random.default_rng(0)
+    for p, centre in (
+        (np.array([[1e-3, 1e-3, 0.998]]), [0.05, 0.9, 0.05]),
+        (np.array([[1e-7, 1e-7, 1 - 2e-7]]), [0.05, 0.9, 0.05]),
+        (np.array([[0.56, 0.43, 0.01]]), [0.82, 1e-4, 0.1799]),
+        (rng.dirichlet(np.full(6, 0.3), size=50) * 0.999 + 0.001 / 6, rng.dirichlet(np.ones(6))),
+    ):
+        exact = br.adjust(p, centre, loss=loss).certificate.loss_reduction
+        result = br.adjust(p, br.Rates.near(centre, radius, metric=metric), loss=loss)
+        assert_certified(result)
+        assert result.certificate.loss_reduction <= exact + 1e-9
+        if radius <= 1e-8:
+            assert result.certificate.loss_reduction == pytest.approx(exact, abs=1e-5)
 
 
 @pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
@@ -113,6 +161,7 @@ def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str
     before = mean_loss(loss, problem["probs"], y, w)
     fall = before - mean_loss(loss, result.probs, y, w)
     assert fall >= result.certificate.loss_reduction - ROUNDING * (1 + before)
+    assert result.certificate.loss_reduction >= 0
 
 
 @cases(150)
@@ -161,6 +210,52 @@ def test_sensitivity_is_what_moving_a_binding_bound_changes(loss: str) -> None:
         assert result.certificate.sensitivity[j] == pytest.approx(slope, rel=1e-3, abs=1e-6)
         # A lower bound that binds pushes up, an upper one down, and what no bound holds is free.
         assert np.sign(result.certificate.sensitivity[j]) == {"low": 1, "high": -1, None: 0}[sides.get(j)]
+
+
+def test_sensitivity_of_two_classes_is_that_of_the_bound_that_was_stated() -> None:
+    p = np.array([[0.90, 0.10], [0.60, 0.40], [0.30, 0.70], [0.10, 0.90]])
+
+    def promised(high: float) -> float:
+        return br.adjust(p, br.Rates.between([None, 0.1], [None, high])).certificate.loss_reduction
+
+    result = br.adjust(p, br.Rates.between([None, 0.1], [None, 0.3]))
+    assert [(b.of, b.side) for b in result.active] == [(1, "high")]
+    slope = (promised(0.3 + 1e-5) - promised(0.3 - 1e-5)) / 2e-5
+    assert result.certificate.sensitivity == pytest.approx([0, slope], rel=1e-4)
+
+
+def test_nothing_holds_rates_that_may_stay_where_they_are() -> None:
+    assert br.adjust([[1.0, 0.0]] * 26, br.Rates.of_population([0.95, 0.05])).active == ()
+
+
+def test_rates_of_the_answer_are_in_the_set() -> None:
+    rng = np.random.default_rng(20)
+    for _ in range(100):
+        p, rates = rng.dirichlet(np.ones(4), size=20), rng.dirichlet(np.ones(4))
+        for known in (br.Rates.between(rates * 0.9, np.minimum(rates * 1.1, 1)), br.Rates.near(rates, 0.05)):
+            result = br.adjust(p, known)
+            assert result.certificate.holds_for(result.rates)
+
+
+def test_a_bound_of_0_stays_0() -> None:
+    for high in np.linspace(0.01, 0.99, 99):
+        known = br.Rates.between(None, [1, high])
+        assert known.bounds()[0][1] == 0
+        assert "e-" not in repr(known)
+
+
+def test_a_warning_points_at_the_caller() -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(3) * 0.1, size=50)
+    result = br.adjust(p, [0.2, 0.3, 0.5], zeros=1e-9)
+    for call in (
+        lambda: br.adjust(p, [0.7, 0.2, 0.1], max_passes=1, zeros=1e-9),
+        lambda: br.multiplicative(p, [0.7, 0.2, 0.1], max_passes=1, zeros=1e-9),
+        lambda: br.adjust(p, [0.7, 0.2, 0.1], max_passes=1, zeros=1e-9).what_if(br.Rates.near([0.2, 0.3, 0.5], 0.1)),
+    ):
+        with pytest.warns(br.NotConvergedWarning) as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
+    assert result.converged
 
 
 def test_active_bounds_of_each_kind() -> None:

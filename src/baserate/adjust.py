@@ -26,6 +26,8 @@ from baserate.regions import Region
 from baserate.result import ActiveBound, Adjustment, Certificate
 from baserate.solver import Solution
 
+_AT_BOUND = 1e-14  # Rates this close to a bound are at it.
+
 RatesLike = ArrayLike | Mapping[Any, float] | Rates
 
 
@@ -287,16 +289,16 @@ def _adjustment(
     model, shift, region = problem.model, solution.point.shift, problem.kept_region
     before = problem.survey.mean  # first, since a survey uses the space of the answer
     moved, mean = problem.finish(shift)
-    wanted = region.support(shift, mean[model.keep])
-    # Counted over all classes, so that what a class of rate 0 got by rounding is not overlooked.
-    missing = model.spread(wanted, fill=0.0) - mean
-    slack = float(shift @ missing[model.keep])
+    worst = region.support(shift, mean[model.keep])  # of all possible rates, those that promise least
+    slack = float(shift @ (worst - mean[model.keep]))
+    prior = procedure == "prior"
+    wanted = case.known.estimate() if prior else model.spread(worst, fill=0.0)
     guaranteed = moved + slack - 2 * model.softness
-    anchor = region.anchor(shift, wanted)
+    anchor = region.anchor(shift, worst)
     certificate = Certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
         gap=abs(slack) + 2 * model.softness,
-        residual=float(np.abs(missing).max()),
+        residual=float(np.abs(wanted - mean).max()),
         sensitivity=model.spread(shift - anchor, fill=np.nan),
         known=case.known,
         batch_size=case.batch_size,
@@ -304,11 +306,11 @@ def _adjustment(
     return Adjustment(
         model=model,
         dual_shift=shift,
-        wanted=model.spread(wanted, fill=0.0),
+        wanted=wanted,
         before=before,
         rates=mean,
         certificate=certificate,
-        active=_active(region, model.keep, case.known.classes, shift, wanted),
+        active=() if prior else _active(region, model.keep, case.known.classes, shift, worst),
         converged=solution.converged,
         n_passes=solution.n_passes + 1,
         n_rows=problem.engine.n_rows,
@@ -325,19 +327,18 @@ def _adjustment(
 def _active(
     region: Region, keep: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
 ) -> tuple[ActiveBound, ...]:
-    """The bounds that hold the rates where they are."""
+    """The bounds, as they were stated, that hold the rates where they are."""
     of = keep.tolist() if names is None else [names[j] for j in keep]
-    if region.is_point:
-        return tuple(ActiveBound(name, "exact", float(rate)) for name, rate in zip(of, rates, strict=True))
+    low, high = (region.low, region.high) if region.stated is None else region.stated
+    price = shift - region.anchor(shift, rates)
     found = []
     if region.ball is not None and np.ptp(shift) > 0 and region.ball.distance(rates) >= region.ball.radius * (1 - 1e-9):
         found.append(ActiveBound(None, "radius", region.ball.radius))
-    price = shift - region.anchor(shift, rates)
     for j, name in enumerate(of):
-        if region.fixed[j]:
-            found.append(ActiveBound(name, "exact", float(rates[j])))
-        elif rates[j] == region.low[j] and price[j] > 0:
-            found.append(ActiveBound(name, "low", float(rates[j])))
-        elif rates[j] == region.high[j] and price[j] < 0:
-            found.append(ActiveBound(name, "high", float(rates[j])))
+        if low[j] == high[j]:
+            found.append(ActiveBound(name, "exact", float(low[j])))
+        elif abs(rates[j] - low[j]) <= _AT_BOUND and price[j] > 0:
+            found.append(ActiveBound(name, "low", float(low[j])))
+        elif abs(rates[j] - high[j]) <= _AT_BOUND and price[j] < 0:
+            found.append(ActiveBound(name, "high", float(high[j])))
     return tuple(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 
@@ -60,3 +62,11 @@ class NotAdaptedWarning(UserWarning):
 
 class NotConvergedWarning(RuntimeWarning):
     """The solver stopped before it reached the tolerance."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and point at the line outside this package from which the call came."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("baserate.", "contextlib")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

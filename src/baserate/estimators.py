@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -25,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from baserate.adjust import RatesLike, adjust, prior_adjust
 from baserate.arrays import FloatArray
-from baserate.errors import BadLabels, BadOption, BadRates, NotAdaptedWarning
+from baserate.errors import BadLabels, BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.inputs import as_weights, listed
 from baserate.losses.base import Loss
 from baserate.result import Adjustment, load
@@ -295,11 +294,10 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         probs = self._ask("predict_proba", X)
         if self.adjustment_ is None:
             if self.rates is not None:
-                warnings.warn(
+                warn(
                     "rates were given, but not the rows of the new place: call adapt(X). These predictions are not "
                     "adjusted",
                     NotAdaptedWarning,
-                    stacklevel=2,
                 )
             return np.asarray(probs)
         return np.asarray(self.adjustment_.apply(probs, normalize=True))

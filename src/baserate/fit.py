@@ -6,14 +6,13 @@ floating-point numbers. Both are told from an ordinary failure, and solved or ex
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from baserate.arrays import FloatArray, IndexArray
-from baserate.errors import BadLoss, InfeasibleRates, NotConvergedWarning
+from baserate.errors import BadLoss, InfeasibleRates, NotConvergedWarning, warn
 from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import label
 from baserate.problem import Problem
@@ -64,11 +63,10 @@ def fit(
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     if not solution.converged:
         point = solution.point
-        warnings.warn(
+        warn(
             f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={stop.tol:g}) "
             f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
             NotConvergedWarning,
-            stacklevel=4,
         )
     return problem, solution
 

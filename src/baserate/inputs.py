@@ -212,10 +212,13 @@ def one_per_class(
     if isinstance(given, Mapping):
         given = _from_mapping(given, classes, n_classes, what, missing)
     rule = f"{what} must be {n_classes} numbers, one for each class"
-    if isinstance(given, str):
+    if isinstance(given, (str, set, frozenset, bool)):
         raise BadRates(f"{rule}, not {given!r}")
     try:
-        values = np.array([missing if v is None else float(v) for v in given])  # type: ignore[attr-defined]
+        entries = list(given)  # type: ignore[call-overload]
+        if any(isinstance(v, str) for v in entries):
+            raise TypeError
+        values = np.array([missing if v is None else float(v) for v in entries])
     except (TypeError, ValueError):
         raise BadRates(f"{rule}, not {given!r}") from None
     if values.shape != (n_classes,):

@@ -1,19 +1,19 @@
 """Newton's step with a region of rates: the maximum of a quadratic model plus the region's support function.
 
 Both live on k numbers, so the data are not touched. In the dual variables of the model this is a quadratic program over
-the region; which bounds bind is found by pivoting, and a ball by a search for its multiplier.
+the region; which bounds of a box bind is found by pivoting. On the sphere of a ball the support function is smooth.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from baserate.arrays import BoolArray, FloatArray
-from baserate.regions import Ball, Region, falling_root
+from baserate.regions import Ball, Region
 
 _ROUNDS = 12  # of block pivoting; 2 to 5 are usual
 
@@ -34,11 +34,23 @@ def newton(region: Region, matrix: FloatArray, mean: FloatArray, shift: FloatArr
     """
     if region.is_point:
         return np.asarray(shift + solve_centred(matrix, region.low - mean))
-    model = _Model(region, matrix, mean, shift)
-    x, t = model.in_box(np.sign(shift - region.margin(shift)).astype(np.int8))
-    if region.ball is None or region.ball.distance(t) <= region.ball.radius:
-        return x
-    return model.in_ball(region.ball)
+    if region.ball is not None:
+        return _near_sphere(region, region.ball, matrix, mean, shift)
+    return _Model(region, matrix, mean, shift).in_box()
+
+
+def _near_sphere(region: Region, ball: Ball, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
+    """The new shift for a ball. On its sphere h is smooth, so its own curvature joins the model.
+
+    A ball that shrinks thus becomes a point without fuss. The one kink is where all classes have the same shift; from
+    there the way leads along the normal of the ball at its point nearest to the mean.
+    """
+    rates = region.support(shift, mean)
+    if np.ptp(shift) > 0:
+        return np.asarray(shift + solve_centred(matrix + region.bend(shift, rates), rates - mean))
+    normal = ball.scale * (rates - mean)
+    flat = float(normal @ matrix @ normal)
+    return np.asarray(shift + (float(normal @ (rates - mean)) / flat if flat > 0 else 0.0) * normal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +60,13 @@ class _Model:
     mean: FloatArray
     shift: FloatArray
 
-    def in_box(self, guess: State) -> tuple[FloatArray, FloatArray]:
-        """The new shift, and its rates, if there were no ball.
+    def in_box(self) -> FloatArray:
+        """The new shift.
 
         All bounds that are violated bind at once and all that hold the wrong way are released (block principal
         pivoting, Judice and Pires 1994). That takes 2 to 5 rounds, but need not end; then one bound is taken at a time.
         """
+        guess = np.sign(self.shift - self.region.margin(self.shift)).astype(np.int8)
         state = np.where(self.region.fixed, np.int8(1), guess)
         for _ in range(_ROUNDS):
             if state.all():  # then the rates need not sum to 1
@@ -61,45 +74,9 @@ class _Model:
             x, t = self._where_bound(state)
             wrong, below, above = self._held_wrong(state, x), *self._violations(state, t)
             if not (wrong | (below > 0) | (above > 0)).any():
-                return x, t
+                return x
             state = np.where(wrong, 0, state + (below > 0) - (above > 0)).astype(np.int8)
         return self._one_by_one(state)
-
-    def in_ball(self, ball: Ball) -> FloatArray:
-        """The new shift, if the ball matters: its multiplier nu is searched, what is left is a problem in the box.
-
-        With S = diag(scale), the term nu/2 |t - centre|^2 turns ``matrix`` into ``matrix (1 + nu S matrix)^-1`` and
-        ``shift`` into ``shift + nu S (mean - centre)``.
-        """
-        root = np.sqrt(np.maximum(np.diag(self.matrix), 1e-200))  # rare classes keep their digits in these units
-        scaled, weight = self.matrix / root / root[:, None], ball.scale * root**2
-        spread = np.sqrt(np.outer(weight, weight))
-        size, axes = np.linalg.eigh(scaled * spread)
-        size = np.maximum(size, 0.0)
-        one, all_free = np.eye(len(root)), np.zeros(len(root), dtype=np.int8)
-
-        def at(log_nu: float) -> tuple[FloatArray, FloatArray]:
-            nu = float(np.exp(log_nu))
-            if nu * weight.max() < 1e8:
-                held = _solve(one + nu * scaled * weight, scaled)
-            else:  # the same, where 1 would be lost beside the rest
-                half = axes * np.sqrt(size / (1 + nu * size))
-                held = half @ half.T / spread
-            matrix = (held + held.T) / 2 * root * root[:, None]
-            pulled = self.shift + nu * ball.scale * (self.mean - ball.centre)
-            y, t = replace(self, matrix=matrix, shift=pulled).in_box(all_free)
-            return y - nu * ball.scale * (t - ball.centre), t
-
-        def excess(log_nu: float) -> float:
-            return ball.distance(at(log_nu)[1]) - ball.radius
-
-        high = -float(np.log(weight.max()))
-        while excess(high) > 0 and high < 400:
-            high += 3.0
-        low = high - 3.0
-        while excess(low) <= 0 and low > -400:
-            low, high = low - 3.0, low
-        return at(falling_root(excess, low, high))[0]
 
     def _where_bound(self, state: State) -> tuple[FloatArray, FloatArray]:
         """The maximum of the model if exactly these bounds bind, and its rates; some class must be free."""
@@ -123,7 +100,7 @@ class _Model:
         below, above = self.region.low - t, t - self.region.high
         return np.where(free & (below > slack), below, 0.0), np.where(free & (above > slack), above, 0.0)
 
-    def _one_by_one(self, state: State) -> tuple[FloatArray, FloatArray]:
+    def _one_by_one(self, state: State) -> FloatArray:
         """The same by a dual active-set method (Goldfarb and Idnani 1983), which always ends."""
         state = np.where(self.region.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
         x, t = self._where_bound(state)
@@ -138,7 +115,7 @@ class _Model:
             if not self._bind(state, j, 1 if below[j] > 0 else -1, x - x[state == 0][0], t):
                 break
             x, t = self._where_bound(state)
-        return x, t
+        return x
 
     def _bind(self, state: State, j: int, side: int, price: FloatArray, t: FloatArray) -> bool:
         """Let a violated bound bind, in place of others if need be; whether that was possible."""

@@ -9,7 +9,7 @@ shifts are compared for equality here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -32,6 +32,15 @@ class Ball:
         """From the centre, in the norm of the ball."""
         return float(np.sqrt(self.scale @ (t - self.centre) ** 2))
 
+    def support(self, shift: FloatArray) -> FloatArray:
+        """The point of the ball, within sum 1 but of any sign, with the least ``<shift, t>``."""
+        spread = 1.0 / self.scale
+        middle = self.centre + (1.0 - self.centre.sum()) * spread / spread.sum()
+        radius = np.sqrt(max(self.radius**2 - self.distance(middle) ** 2, 0.0))
+        slope = shift - (shift @ spread) / spread.sum()
+        slope = slope / np.abs(slope).max()
+        return np.asarray(middle - radius * slope * spread / np.sqrt(slope**2 @ spread))
+
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -42,20 +51,31 @@ class Region:
     low, high : array of shape (k,)
         Bounds that single rates can reach; the ball aside, all of them do.
     ball : Ball, optional
+    stated : pair of arrays, optional
+        The bounds as they were given, before those of other classes tightened them; by default the same.
     """
 
     low: FloatArray
     high: FloatArray
     ball: Ball | None = None
+    stated: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
     def box(cls, low: FloatArray, high: FloatArray, ball: Ball | None = None) -> Self:
         """Cut a box with the simplex: what the bounds of the other classes leave to a class bounds it, too."""
         up, down = 1.0 - float(low.sum()), float(high.sum()) - 1.0
+        stated = (low, high)
         if min(up, down) <= _NARROW:
             corner = low / low.sum() if up <= down else high / high.sum()
-            return cls(corner, corner)
-        return cls(np.maximum(low, high - down), np.minimum(high, low + up), ball)
+            return cls(corner, corner, None, stated)
+        # Not where only rounding would tighten: a bound of 0 stays 0.
+        tight_low, tight_high = high - down, low + up
+        return cls(
+            np.where(tight_low > low + _NARROW, tight_low, low),
+            np.where(tight_high < high - _NARROW, tight_high, high),
+            ball,
+            stated,
+        )
 
     @classmethod
     def point(cls, rates: FloatArray) -> Self:
@@ -81,11 +101,13 @@ class Region:
             used = float(ball.scale[gone] @ ball.centre[gone] ** 2)
             left = np.sqrt(max(ball.radius**2 - used, 0.0))
             ball = Ball(ball.centre[keep], ball.scale[keep], float(left))
-        return Region(self.low[keep], self.high[keep], ball)
+        low, high = (self.low, self.high) if self.stated is None else self.stated
+        return Region(self.low[keep], self.high[keep], ball, (low[keep], high[keep]))
 
     def without(self, classes: BoolArray) -> Region:
         """The part of the region where these classes have rate 0; their lower bounds must allow it."""
-        return self.box(self.low, np.where(classes, 0.0, self.high), self.ball)
+        rest = self.box(self.low, np.where(classes, 0.0, self.high), self.ball)
+        return replace(rest, stated=self.stated or (self.low, self.high))
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """The smallest and the largest rate of each class."""
@@ -106,7 +128,7 @@ class Region:
         return max(outside, beyond / float(np.sqrt(self.ball.scale.max())))
 
     def nearest(self, rates: FloatArray) -> FloatArray:
-        """The point of the region that is nearest to some rates, in the norm of the ball or the Euclidean one."""
+        """A point of the region that is near to some rates; in a box, the nearest."""
         return self.support(np.zeros_like(rates), rates)
 
     def support(self, shift: FloatArray, near: FloatArray) -> FloatArray:
@@ -118,9 +140,33 @@ class Region:
             return t
         return self._on_sphere(self.ball, shift, t)
 
+    def bend(self, shift: FloatArray, rates: FloatArray) -> FloatArray:
+        """Minus the Hessian of the support function of a ball, on the face where the rates are.
+
+        Off the sphere, and where every point supports, it is 0. On it ``rates = centre - u (shift - theta) / scale``
+        for some u and theta, and a change of the shift moves them within the sphere and within sum 1.
+        """
+        none = np.zeros((len(shift), len(shift)))
+        if self.ball is None or np.ptp(shift) == 0 or self.ball.distance(rates) < self.ball.radius * (1 - 1e-9):
+            return none
+        free = (rates > self.low) & (rates < self.high)
+        root = 1.0 / np.sqrt(self.ball.scale[free])
+        moved = (rates - self.ball.centre)[free] / root  # -u times the shift, in these units, but for the free constant
+        along = root / np.linalg.norm(root)
+        across = root * shift[free] - along * (along @ (root * shift[free]))
+        length = float(np.linalg.norm(across))
+        if length == 0:
+            return none
+        across /= length
+        u = float(np.linalg.norm(moved - along * (along @ moved))) / length
+        bend = np.eye(len(root)) - np.outer(along, along) - np.outer(across, across)
+        none[np.ix_(free, free)] = u * bend * np.outer(root, root)
+        return none
+
     def anchor(self, shift: FloatArray, rates: FloatArray) -> float:
-        """The common constant of a shift from which prices of bounds are counted: a class between its bounds has 0."""
-        free = (self.low < rates) & (rates < self.high)
+        """The common constant of a shift from which prices are counted: a class between its stated bounds has 0."""
+        low, high = (self.low, self.high) if self.stated is None else self.stated
+        free = (low < rates) & (rates < high)
         if self.ball is None and free.any():
             return float(shift[free][0])
         return float(shift.mean())
@@ -142,15 +188,20 @@ class Region:
         return t
 
     def _on_sphere(self, ball: Ball, shift: FloatArray, on_face: FloatArray) -> FloatArray:
-        """Support where the ball matters: along the path of nearest points to ``centre - u shift / scale``."""
+        """Support where the ball matters; ``on_face`` is that of the box."""
         if np.ptp(shift) == 0:  # every point supports; so towards the one that was asked for
-            path = on_face - ball.centre
-        else:
-            inner = self._face(shift, ball.centre)
-            if ball.distance(inner) <= ball.radius:  # the box decides which face, the ball cuts it
-                return _cut(ball, inner, on_face)
-            path = (shift.min() - shift) / np.ptp(shift) / ball.scale
-            path *= ball.radius / np.sqrt(ball.scale @ (path - path.mean()) ** 2)
+            return self._towards(ball, on_face - ball.centre)
+        t = ball.support(shift)
+        if (t >= self.low).all() and (t <= self.high).all():
+            return t
+        inner = self._face(shift, ball.centre)
+        if ball.distance(inner) <= ball.radius:  # the box decides which face, the ball cuts it
+            return _cut(ball, inner, on_face)
+        path = (shift.min() - shift) / np.ptp(shift) / ball.scale
+        return self._towards(ball, path * (ball.radius / np.sqrt(ball.scale @ (path - path.mean()) ** 2)))
+
+    def _towards(self, ball: Ball, path: FloatArray) -> FloatArray:
+        """Where the points of the box that are nearest to ``centre + u path`` leave the ball as u grows from 0."""
 
         def at(u: float) -> FloatArray:
             return _share(ball.centre + u * path, ball.scale, self.low, self.high, 1.0)

@@ -40,7 +40,8 @@ class Certificate:
         Change of ``loss_reduction`` per unit of each rate, or of the bound that holds it. Rates sum to 1, so of exact
         rates only differences count: moving 0.01 from class j to class l changes it by about
         ``0.01 * (sensitivity[l] - sensitivity[j])``. Between bounds, a class that no bound holds has 0, and raising
-        the bound that holds class j by 0.01 changes it by about ``0.01 * sensitivity[j]``. NaN for classes of rate 0.
+        the bound that holds class j by 0.01 changes it by about ``0.01 * sensitivity[j]``; if every class is at a
+        bound, again only differences count. NaN for classes of rate 0.
     known : Rates
         What was known of the rates.
     batch_size : int

@@ -12,7 +12,7 @@ from baserate.adjust import RatesLike, adjust
 from baserate.arrays import FloatArray
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
-from baserate.rates import Rates
+from baserate.rates import Rates, as_known
 
 _STEPS = 10  # of the default widths
 
@@ -82,21 +82,23 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         0.2000        0.0177397
         0.3000                0
     """
-    result = adjust(probs, rates, **options)
-    centre = result.certificate.known.estimate()
+    names = rates.classes if isinstance(rates, Rates) else None
+    result = adjust(probs, Rates.between(None, None, classes=names), **options)  # as it is
+    centre = as_known(rates, result.classes, len(result.before)).estimate()
     if widths is None:
-        steps = np.linspace(0.0, float(np.abs(centre - result.before).max()), _STEPS + 1)
+        last = float(np.abs(centre - result.before).max())
+        steps = np.linspace(0.0, last, _STEPS + 1) if last > 0 else np.zeros(1)
     else:
         steps = _as_widths(widths)
-    answers = []
+    promised, chosen = [], []
     for width in steps:
-        known = Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0))
-        result = result.what_if(known)
-        answers.append(result)
+        result = result.what_if(Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
+        promised.append(result.certificate.loss_reduction)
+        chosen.append(result.rates)
     return Sensitivity(
         widths=steps,
-        loss_reduction=np.array([answer.certificate.loss_reduction for answer in answers]),
-        rates=np.array([answer.rates for answer in answers]),
+        loss_reduction=np.array(promised),
+        rates=np.array(chosen),
         loss=result.loss,
         classes=result.classes,
     )

@@ -145,7 +145,9 @@ def solve(
         extra += target.reached(best)
         if extra > _EXTRA:
             break
-    return Solution(best, passes, target.reached(best))
+    reached = target.reached(best)
+    # Short of the goal, a point below the start would promise less than no adjustment at all.
+    return Solution(best if reached or best.value >= 0 else point, passes, reached)
 
 
 @np.errstate(over="ignore")  # infinitely long is a length, too

@@ -50,14 +50,17 @@ def _title(result: Adjustment) -> str:
     kind = {"prior": "Prior probability adjustment"}.get(
         result.procedure, f"{'Bounded' if result.bounded else 'Unbounded'} adjustment for {_loss(result)}"
     )
-    return f"{kind}: {result.n_rows:,} rows, {result.model.n_classes} classes"
+    rows = f"{result.n_rows:,} row{'' if result.n_rows == 1 else 's'}"
+    return f"{kind}: {rows}, {result.model.n_classes} classes"
 
 
 def _facts(result: Adjustment) -> list[str]:
     certificate = result.certificate
     fall, prior = certificate.loss_reduction, result.procedure == "prior"
     change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
-    facts = [f"mean {'log ' if prior else ''}loss {change}, {_condition(result)}"]
+    weighted = certificate.batch_size != result.n_rows
+    condition = certificate.known.condition(approximate=weighted)
+    facts = [f"mean {'log ' if prior else ''}loss {change}, {condition}"]
     if result.model.reading.smoothing:
         facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
     if prior:
@@ -68,19 +71,6 @@ def _facts(result: Adjustment) -> list[str]:
         state = "converged" if result.converged else "NOT CONVERGED"
         facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
     return facts
-
-
-def _condition(result: Adjustment) -> str:
-    """For which rates the certificate holds."""
-    known = result.certificate.known
-    if known.kind == "exact":
-        return "if the wanted rates are those of these rows"
-    if known.certainty is None:
-        return f"if the rates of these rows are {known.says().removeprefix(':').strip()}"
-    origin = "the survey and these rows are random samples of one population"
-    if known.kind == "population":
-        origin = "these rows are a random sample of the population"
-    return f"with {100 * known.certainty:.6g} % confidence, if {origin}"
 
 
 def _bound(value: float) -> str:

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray
 from baserate.errors import BadLabels, BadOption, BadRates
-from baserate.inputs import as_classes, as_rates, label, listed
+from baserate.inputs import as_classes, as_rates, by_name, label, listed
 from baserate.regions import Region
 
-ROUNDING = 1e-12
-"""Rates this close to a set belong to it."""
+ROUNDING = 1e-9
+"""Rates this close to a set belong to it: ten times what an adjustment may miss them by."""
 
 _SHOWN = 6  # classes in a printed line
 
@@ -204,7 +204,10 @@ class Rates(ABC):
         batch_size : int, optional
             As in :meth:`bounds`.
         """
-        known = self if self.n_classes is not None else self.on(None, len(np.atleast_1d(np.asarray(values))))
+        known = self
+        if self.n_classes is None:
+            names = tuple(values) if isinstance(values, Mapping) else None
+            known = self.on(names, len(names) if names else int(np.size(np.asarray(values))))
         known = known._known_size()
         rates = as_rates(values, known.classes, known.n_classes or 0, what="values")
         return known.region(_as_batch_size(batch_size)).distance(rates) <= ROUNDING
@@ -249,6 +252,10 @@ class Rates(ABC):
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         """With arrays in the order of these classes, all checked."""
 
+    def condition(self, *, approximate: bool = False) -> str:
+        """When a certificate for these rates holds, as the end of a sentence."""
+        return f"if the rates of these rows are {self.says().removeprefix(':').strip()}"
+
     def to_json(self) -> dict[str, Any]:
         """A description that :func:`from_json` reads; class names are kept elsewhere."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "classes"}
@@ -262,7 +269,13 @@ class Rates(ABC):
     def _checked(self) -> Self:
         """Checked as far as that can be done before the columns are known."""
         n = self.n_classes
-        return self if n is None else self.on(self.classes, n)
+        if n is not None:
+            return self.on(self.classes, n)
+        for name, value in self._numbers().items():
+            if not isinstance(value, Mapping):
+                raise BadRates(f"{name} must be numbers, one for each class, not {value!r}")
+            self._resolved(tuple(value), len(value))
+        return self
 
     def _known_size(self) -> Self:
         n = self.n_classes
@@ -293,9 +306,24 @@ def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -
     return _made(numbers.pop("kind"), classes, **numbers)
 
 
-def _made(kind: str, classes: Sequence[Any] | None, **numbers: Any) -> Rates:
-    names = None if classes is None else as_classes(classes, len(classes))
+def _made(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:
+    names = None if classes is None else as_classes(classes, len(classes) if hasattr(classes, "__len__") else 0)
+    numbers = {name: _kept(value) for name, value in given.items()}
+    for name, value in numbers.items():
+        if names is not None and isinstance(value, (list, np.ndarray)) and len(value) != len(names):
+            raise BadRates(f"classes names {len(names)} classes, but there are {len(value)} numbers in {name}")
     return Rates.kinds[kind](names, **numbers)._checked()
+
+
+def _kept(value: Any) -> Any:
+    """A copy of what was given, so that changes of it do not reach us: a dict by name, a list, or one value."""
+    named = by_name(value)
+    if isinstance(named, Mapping):
+        missing = {key: None if number is np.nan or number != number else number for key, number in named.items()}
+        return Counter(named) if isinstance(named, Counter) else missing if named is not value else dict(named)
+    if isinstance(named, np.ndarray):
+        return named.item() if named.ndim == 0 else named.copy()
+    return list(named) if isinstance(named, (list, tuple)) else named
 
 
 def _counted(y: ArrayLike) -> Counter[Any]:
@@ -303,7 +331,7 @@ def _counted(y: ArrayLike) -> Counter[Any]:
     if labels.ndim != 1 or labels.size == 0:
         raise BadLabels(f"labels must be a list with one label for each case, but have shape {labels.shape}")
     if labels.dtype.kind == "f":
-        if not (labels == np.floor(labels)).all():
+        if not (np.isfinite(labels) & (labels == np.floor(labels))).all():
             raise BadLabels("labels must be class names or whole numbers, but some are fractions or not a number")
         labels = labels.astype(np.int64)
     return Counter(labels.tolist())

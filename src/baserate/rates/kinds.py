@@ -16,6 +16,8 @@ from baserate.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.base import ROUNDING, Rates
 from baserate.regions import Ball, Region
 
+_MOST_CASES = 10**11  # With more, the last digits of the interval would be rounding.
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactRates(Rates):
@@ -32,6 +34,9 @@ class ExactRates(Rates):
 
     def says(self) -> str:
         return f": {_said(self, self.values)}"
+
+    def condition(self, *, approximate: bool = False) -> str:
+        return "if the wanted rates are those of these rows"
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         return replace(self, values=as_rates(self.values, classes, n_classes))
@@ -61,12 +66,14 @@ class RatesBetween(Rates):
         return ": " + self._each([_interval(a, b) for a, b in zip(low, high, strict=True)])
 
     def _checked(self) -> Self:
-        if self.n_classes is None:  # what can be said already of single bounds
-            keys = [key for given in (self.low, self.high) if isinstance(given, Mapping) for key in given]
-            names = tuple(dict.fromkeys(keys)) or ("each class",)
-            low = one_per_class(self.low, names, len(names), "low", missing=0.0)
-            _check_bounds(low, one_per_class(self.high, names, len(names), "high", missing=1.0), names)
-        return super()._checked()
+        if self.n_classes is not None:
+            return super()._checked()
+        # What can be said already of single bounds.
+        keys = [key for given in (self.low, self.high) if isinstance(given, Mapping) for key in given]
+        names = tuple(dict.fromkeys(keys)) or ("any",)
+        low = one_per_class(self.low, names, len(names), "low", missing=0.0)
+        _check_bounds(low, one_per_class(self.high, names, len(names), "high", missing=1.0), names)
+        return self
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
@@ -143,7 +150,12 @@ class SurveyCounts(Rates):
     def says(self) -> str:
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
         said, sure = _said(self, self.counts), _percent(self.confidence)
-        return f" counted in a survey of {cases:,} cases: {said}; {sure} confidence"
+        return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {said}; {sure} confidence"
+
+    def condition(self, *, approximate: bool = False) -> str:
+        about = "about " if approximate else ""
+        sample = "the survey and these rows are random samples of one population"
+        return f"with {about}{_percent(self.confidence)} confidence, if {sample}"
 
     def _checked(self) -> Self:
         _check_confidence(self.confidence)
@@ -153,10 +165,17 @@ class SurveyCounts(Rates):
         given = self.counts
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
             classes = tuple(range(n_classes))  # labels that are column numbers
+        listed = given.values() if isinstance(given, Mapping) else given
+        if any(value is None for value in listed):
+            raise BadRates("a count is None; a class that was not met has count 0")
         counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
         for bad, rule in (
             (counts < 0, "0 or more"),
-            (~(counts < 2**52), "finite, and below 2**52"),
+            (~np.isfinite(counts), "finite"),
+            (
+                np.full(n_classes, counts.sum() > _MOST_CASES),
+                "1e11 or fewer in all; of so many use Rates.of_population",
+            ),
             (counts != np.floor(counts), "whole numbers of cases, not rates"),
         ):
             if bad.any():
@@ -164,7 +183,7 @@ class SurveyCounts(Rates):
                 raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; counts must be {rule}")
         if not counts.any():
             raise BadRates("all counts are 0; a survey without cases says nothing about the rates")
-        return replace(self, counts=counts.astype(np.int64))
+        return replace(self, counts=counts.astype(np.int64), confidence=float(self.confidence))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,12 +209,19 @@ class PopulationRates(Rates):
     def says(self) -> str:
         return f" of a population: {_said(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
 
+    def condition(self, *, approximate: bool = False) -> str:
+        about = "about " if approximate else ""
+        return (
+            f"with {about}{_percent(self.confidence)} confidence, if these rows are a random sample of the population"
+        )
+
     def _checked(self) -> Self:
         _check_confidence(self.confidence)
         return super()._checked()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        return replace(self, values=as_rates(self.values, classes, n_classes))
+        values = as_rates(self.values, classes, n_classes)
+        return replace(self, values=values, confidence=float(self.confidence))
 
 
 def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> Region:
@@ -204,14 +230,17 @@ def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> Region
 
 
 def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | None) -> None:
+    def of(j: int) -> str:
+        return "" if classes == ("any",) else f" of {label(classes, j)}"
+
     for side, values in (("lower", low), ("upper", high)):
         bad = ~((values >= 0) & (values <= 1))
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
-            raise BadRates(f"the {side} bound of {label(classes, j)} is {values[j]:g}; bounds must lie between 0 and 1")
+            raise BadRates(f"the {side} bound{of(j)} is {values[j]:g}; bounds must lie between 0 and 1, or be None")
     if (low > high).any():
         j = int(np.flatnonzero(low > high)[0])
-        raise BadRates(f"the lower bound of {label(classes, j)}, {low[j]:g}, is above its upper bound, {high[j]:g}")
+        raise BadRates(f"the lower bound{of(j)}, {low[j]:g}, is above the upper bound, {high[j]:g}")
 
 
 def _check_confidence(confidence: object) -> None:
@@ -228,15 +257,14 @@ def _said(rates: Rates, numbers: Any) -> str:
 def _interval(low: float, high: float) -> str:
     if low <= 0 and high >= 1:
         return "unknown"
+    if low <= 0:
+        return f"at most {high:.4g}"
+    if high >= 1:
+        return f"at least {low:.4g}"
     if low == high:
         return f"{low:.4g}"
-    return (
-        f"at most {high:.4g}"
-        if low <= 0
-        else f"at least {low:.4g}"
-        if high >= 1
-        else f"between {low:.4g} and {high:.4g}"
-    )
+    digits = 4 if f"{low:.4g}" != f"{high:.4g}" else 12  # enough to tell them apart
+    return f"between {low:.{digits}g} and {high:.{digits}g}"
 
 
 def _percent(confidence: float) -> str:
