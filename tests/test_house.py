@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "baserate"
 FLOORS = [
     ["arrays", "errors", "threads"],
     ["files", "inputs", "intervals", "regions"],
-    ["frames", "labels", "proximal", "rates"],
+    ["frames", "labels", "proximal", "rates", "training"],
     ["losses"],
     ["engines", "solver"],
     ["problem"],

@@ -16,7 +16,6 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -24,10 +23,11 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from baserate.adjust import RatesLike, adjust, prior_adjust
 from baserate.arrays import FloatArray
-from baserate.errors import BadLabels, BadOption, BadRates, NotAdaptedWarning, warn
+from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.inputs import as_weights, listed
 from baserate.losses.base import Loss
 from baserate.result import Adjustment, load
+from baserate.training import training_rates
 
 
 class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -230,7 +230,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.adjustment_: Adjustment | None = None
         self.estimator_ = clone(self.estimator).fit(X, y, **self._routed(sample_weight, fit_params))
         self.classes_ = self.estimator_.classes_
-        self.training_rates_ = _training_rates(self.estimator_, self.classes_, y, sample_weight)
+        self.training_rates_ = training_rates(self.estimator_, self.classes_, y, sample_weight)
         if self.method == "prior" and self.rates is not None:
             self.adapt(X, sample_weight=sample_weight)
         return self
@@ -373,40 +373,3 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             theirs = f"{k} classes" if taken.classes is None else listed(taken.classes)
             raise BadOption(f"the adjustment is for {theirs}, but the classifier knows {listed(ours)}")
         return taken
-
-
-def _training_rates(estimator: Any, classes: NDArray[Any], y: ArrayLike, sample_weight: ArrayLike | None) -> FloatArray:
-    """Class frequencies as the classifier saw them: weighted by row, and by class where it does so itself."""
-    labels = np.asarray(y).reshape(len(np.asarray(y)), -1)
-    if labels.shape[1] != 1 or not isinstance(classes, np.ndarray):
-        raise BadLabels(f"y has {labels.shape[1]} columns; one label a row is needed")
-    labels = labels[:, 0]
-    unseen = np.setdiff1d(labels, classes)
-    if unseen.size:
-        raise BadLabels(f"y holds the classes {listed(unseen.tolist())}, which the fitted classifier does not know")
-    weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    seen = np.array([weights[labels == c].sum() for c in classes])
-    seen = seen * _class_weights(estimator, classes, labels)
-    return np.asarray(seen / seen.sum())
-
-
-def _class_weights(estimator: Any, classes: NDArray[Any], labels: NDArray[Any]) -> FloatArray:
-    """What a classifier multiplies the classes by: its ``class_weight``, or ``scale_pos_weight`` of boosted trees."""
-    from sklearn.utils.class_weight import compute_class_weight
-
-    # Through wrappers that pass probabilities on as they are; a calibrator undoes the weights of what it wraps.
-    if hasattr(estimator, "best_estimator_"):
-        return _class_weights(estimator.best_estimator_, classes, labels)
-    if isinstance(estimator, FrozenEstimator):
-        return _class_weights(estimator.estimator, classes, labels)
-    if hasattr(estimator, "steps"):
-        return _class_weights(estimator.steps[-1][1], classes, labels)
-    weight = getattr(estimator, "class_weight", None)
-    factors = np.ones(len(classes))
-    if isinstance(weight, Mapping) or (isinstance(weight, str) and weight.startswith("balanced")):
-        named = weight if isinstance(weight, Mapping) else "balanced"
-        factors = factors * compute_class_weight(named, classes=classes, y=labels)
-    positive = getattr(estimator, "scale_pos_weight", None)
-    if positive is not None and len(classes) == 2:
-        factors = factors * np.array([1.0, float(positive)])
-    return factors

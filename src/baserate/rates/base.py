@@ -53,7 +53,8 @@ class Rates(ABC):
     classes: tuple[Any, ...] | None
 
     def __init_subclass__(cls) -> None:
-        Rates.kinds[cls.kind] = cls
+        if hasattr(cls, "kind"):
+            Rates.kinds[cls.kind] = cls
 
     @staticmethod
     def exact(values: ArrayLike | Mapping[Any, float], *, classes: Sequence[Any] | None = None) -> Rates:

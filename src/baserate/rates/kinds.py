@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -125,16 +125,32 @@ class RatesNear(Rates):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurveyCounts(Rates):
-    """See :meth:`Rates.from_counts`."""
+class _Sampled(Rates):
+    """Knowledge that holds with some confidence, because a batch, or a survey too, was drawn by chance."""
 
-    kind = "counts"
-    counts: Any
+    sample: ClassVar[str]
     confidence: Any
 
     @property
     def certainty(self) -> float:
         return float(self.confidence)
+
+    def condition(self, *, approximate: bool = False) -> str:
+        about = "about " if approximate else ""
+        return f"with {about}{_percent(self.confidence)} confidence, if {self.sample}"
+
+    def _checked(self) -> Self:
+        _check_confidence(self.confidence)
+        return super()._checked()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurveyCounts(_Sampled):
+    """See :meth:`Rates.from_counts`."""
+
+    kind = "counts"
+    sample = "the survey and these rows are random samples of one population"
+    counts: Any
 
     def region(self, batch_size: int | None) -> Region:
         if batch_size is None:
@@ -151,15 +167,6 @@ class SurveyCounts(Rates):
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
         said, sure = _said(self, self.counts), _percent(self.confidence)
         return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {said}; {sure} confidence"
-
-    def condition(self, *, approximate: bool = False) -> str:
-        about = "about " if approximate else ""
-        sample = "the survey and these rows are random samples of one population"
-        return f"with {about}{_percent(self.confidence)} confidence, if {sample}"
-
-    def _checked(self) -> Self:
-        _check_confidence(self.confidence)
-        return super()._checked()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         given = self.counts
@@ -187,16 +194,12 @@ class SurveyCounts(Rates):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PopulationRates(Rates):
+class PopulationRates(_Sampled):
     """See :meth:`Rates.of_population`."""
 
     kind = "population"
+    sample = "these rows are a random sample of the population"
     values: Any
-    confidence: Any
-
-    @property
-    def certainty(self) -> float:
-        return float(self.confidence)
 
     def region(self, batch_size: int | None) -> Region:
         if batch_size is None:
@@ -208,16 +211,6 @@ class PopulationRates(Rates):
 
     def says(self) -> str:
         return f" of a population: {_said(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
-
-    def condition(self, *, approximate: bool = False) -> str:
-        about = "about " if approximate else ""
-        return (
-            f"with {about}{_percent(self.confidence)} confidence, if these rows are a random sample of the population"
-        )
-
-    def _checked(self) -> Self:
-        _check_confidence(self.confidence)
-        return super()._checked()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         values = as_rates(self.values, classes, n_classes)
