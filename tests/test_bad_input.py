@@ -76,7 +76,7 @@ BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
     (["a", "b", "c"], {}, r"must be real numbers, but have dtype <U1"),
     ([0.5, [0.3], 0.2], {}, r"must be 3 numbers"),
     ({"a": 0.5, "b": 0.5}, {}, r"rates go by name: pass classes= with the names of the 3 columns"),
-    ({"a": 0.5, "b": 0.5}, {"classes": ["a", "b", "c"]}, r"rates has no rate for 'c'"),
+    ({"a": 0.5, "b": 0.5}, {"classes": ["a", "b", "c"]}, r"has no rate for 'c'"),
     (
         {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.1},
         {"classes": ["a", "b", "c"]},

@@ -20,14 +20,16 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import baserate as br
@@ -286,6 +288,67 @@ class TestAdjustedClassifier:
         )
         assert np.abs(given.predict_proba(x)[:, 1] - truth).mean() < 0.003
 
+    @pytest.mark.parametrize(
+        ("inner", "options"),
+        [
+            (LogisticRegression(class_weight="balanced"), {"sample_weight": True}),
+            (RandomForestClassifier(20, class_weight="balanced", min_samples_leaf=100), {"sample_weight": True}),
+            (SVC(probability=True, class_weight="balanced"), {}),
+            (SVC(probability=True), {"sample_weight": True}),
+            (BaggingClassifier(LogisticRegression(class_weight="balanced")), {}),
+            (OneVsRestClassifier(LogisticRegression(class_weight="balanced")), {}),
+            (FrozenEstimator(LogisticRegression().fit(X, Y == 1)), {}),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    @pytest.mark.filterwarnings("ignore:The `probability` parameter")
+    def test_rates_in_training_that_cannot_be_told_are_asked_for(self, inner: Any, options: dict[str, Any]) -> None:
+        w = {"sample_weight": np.where(Y == 1, 5.0, 1.0)} if options else {}
+        model = br.AdjustedClassifier(inner, method="prior").fit(X, Y == 1, **w)
+        assert model.training_rates_ is None
+        with pytest.raises(BadOption, match="pass them as old_rates="):
+            model.adapt(rates=[0.9, 0.1])
+        given = br.AdjustedClassifier(inner, [0.9, 0.1], method="prior", old_rates=[0.5, 0.5]).fit(X, Y == 1, **w)
+        np.testing.assert_array_equal(given.training_rates_, [0.5, 0.5])
+
+    def test_rates_in_training_from_priors_and_weights_that_arrive(self) -> None:
+        w, y = np.where(Y == 1, 5.0, 1.0), Y == 1
+        stated = br.AdjustedClassifier(GaussianNB(priors=[0.5, 0.5])).fit(X, y)
+        np.testing.assert_array_equal(stated.training_rates_, [0.5, 0.5])
+        weighed = [w[~y].sum() / w.sum(), w[y].sum() / w.sum()]
+        pipe = br.AdjustedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+        np.testing.assert_allclose(pipe.fit(X, y, logisticregression__sample_weight=w).training_rates_, weighed)
+        np.testing.assert_allclose(pipe.fit(X, y, sample_weight=w).training_rates_, weighed)
+        grid = br.AdjustedClassifier(GridSearchCV(LogisticRegression(max_iter=1000), {"C": [1.0]}, cv=3))
+        np.testing.assert_allclose(grid.fit(X, y, sample_weight=w).training_rates_, weighed)
+        with config_context(enable_metadata_routing=True):
+            inner = LogisticRegression(max_iter=1000).set_fit_request(sample_weight=False)
+            routed = br.AdjustedClassifier(inner).set_fit_request(sample_weight=True).fit(X, y, sample_weight=w)
+        np.testing.assert_allclose(routed.training_rates_, [2 / 3, 1 / 3])
+
+    @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
+    def test_rates_in_training_know_scale_pos_weight(self, name: str) -> None:
+        if name not in MODELS:
+            pytest.skip(f"{name} is not installed")
+        model = br.AdjustedClassifier(clone(MODELS[name]).set_params(scale_pos_weight=2.0)).fit(X, Y == 1)
+        np.testing.assert_allclose(model.training_rates_, [0.5, 0.5])
+
+    def test_prior_needs_no_rows(self, tmp_path: Path) -> None:
+        model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), method="prior").fit(X, Y).adapt(rates=RATES)
+        by_hand = br.prior_adjust(model.estimator_.predict_proba(X), [1 / 3] * 3, RATES).probs
+        np.testing.assert_allclose(model.predict_proba(X), by_hand, atol=1e-12)
+        assert "made without rows, so nothing is guaranteed" in repr(model.adjustment_)
+        model.adjustment_.save(tmp_path / "shift.json")
+        assert np.isnan(br.load(tmp_path / "shift.json").certificate.loss_reduction)
+
+    def test_a_shift_that_was_fitted_on_logits(self) -> None:
+        model = fitted()
+        logits = np.log(model.predict_proba(X))
+        model.adapt(adjustment=br.adjust(logits, RATES, from_logits=True, classes=[0, 1, 2]))
+        np.testing.assert_allclose(model.predict_proba(X).mean(axis=0), RATES, atol=1e-9)
+        with pytest.raises(BadOption, match="not both"):
+            model.adapt(X, RATES, adjustment=model.adjustment_)
+
     def test_saved_shifts(self, tmp_path: Path) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y).adapt(X[shifted()], RATES)
         model.adjustment_.save(tmp_path / "shift.json")
@@ -317,8 +380,9 @@ class TestAdjustedClassifier:
 
     def test_rates_without_adapt_are_not_passed_over_in_silence(self) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), RATES).fit(X, Y)
-        with pytest.warns(NotAdaptedWarning, match=r"call adapt\(X\)\. These predictions are not adjusted"):
-            model.predict_proba(X)
+        for ask in (model.predict_proba, model.predict, model.decision_function):
+            with pytest.warns(NotAdaptedWarning, match=r"call adapt\(X\)\. These predictions are not adjusted"):
+                ask(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.adapt(X).predict_proba(X)

@@ -104,6 +104,52 @@ def test_a_mismatch_of_names_lists_both_sides(make: Any) -> None:
         result.apply(other)
 
 
+def test_names_that_are_numbers_are_names() -> None:
+    frame = pd.DataFrame(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), columns=[1, 0])
+    for rates in ({0: 0.3, 1: 0.7}, pd.Series([0.3, 0.7])):
+        np.testing.assert_allclose(br.adjust(frame, rates).probs.mean(), [0.7, 0.3])
+        np.testing.assert_allclose(br.Adjuster(rates).fit(frame).transform(frame).mean(axis=0), [0.7, 0.3])
+    truths = frame.set_axis([True, False], axis=1)
+    answer = br.adjust(truths, pd.Series([0.3, 0.7], index=[False, True])).probs
+    assert answer[True].mean() == pytest.approx(0.7)
+    with pytest.raises(BadRates, match="names 'b' twice"):
+        br.adjust(frame, pd.Series([0.3, 0.3, 0.7], index=["b", "b", "a"]))
+
+
+def test_a_named_row_goes_by_name() -> None:
+    result = br.adjust(MAKE["pandas"](P), RATES)
+    row = MAKE["pandas"](P).iloc[3]
+    np.testing.assert_allclose(result.apply(row[::-1]), result.probs.iloc[3], atol=1e-12)
+
+
+def test_classes_that_contradict_the_columns_are_refused() -> None:
+    with pytest.raises(BadOption, match="are the column names in another order"):
+        br.adjust(MAKE["pandas"](P), RATES, classes=["owl", "dog", "cat"])
+
+
+def test_columns_keep_their_kind_and_the_input_its_index() -> None:
+    frame = pd.DataFrame(P, columns=pd.MultiIndex.from_product([["p"], NAMES], names=["what", "animal"]), index=INDEX)
+    out = br.adjust(frame, [0.5, 0.3, 0.2]).probs
+    pd.testing.assert_index_equal(out.columns, frame.columns)
+    out.index.name = "changed"
+    assert frame.index.name == "id"
+    for dtype in ("Float64", "Float32", "float32", "double[pyarrow]"):
+        typed = pd.DataFrame(P, columns=NAMES).astype(dtype)
+        assert br.adjust(typed, RATES).probs.dtypes.astype(str).tolist() == [dtype] * 3
+
+
+def test_probs_is_one_object() -> None:
+    result = br.adjust(MAKE["pandas"](P), RATES)
+    assert result.probs is result.probs
+
+
+def test_extra_numeric_columns_are_told_what_to_do() -> None:
+    frame = MAKE["pandas"](P).assign(id=1.0)
+    for rates in (RATES, [0.5, 0.3, 0.2]):
+        with pytest.raises(BadRates, match=r"the columns are 'cat', 'dog', 'owl', 'id'; select .* columns=\[\.\.\.\]"):
+            br.adjust(frame, rates)
+
+
 def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
     frame = make(P)
     extra = [f"id{i}" for i in range(40)]

@@ -16,7 +16,7 @@ from baserate.engines.base import Engine
 from baserate.errors import BadOption, BadRates
 from baserate.fit import Names, Stop, fit, settled
 from baserate.frames import Frame, is_frame, take_apart
-from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label
+from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label, listed
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -25,6 +25,9 @@ from baserate.rates import Rates, as_known
 from baserate.regions import Region
 from baserate.result import ActiveBound, Adjustment, Certificate
 from baserate.solver import Solution
+
+NOT_FOR_PRIOR = ("tol", "max_passes", "bounded", "loss")
+"""Options of :func:`adjust` that :func:`prior_adjust` does not have."""
 
 _AT_BOUND = 1e-14  # Rates this close to a bound are at it.
 
@@ -238,7 +241,15 @@ def _pose(
     names = as_classes(classes, k)
     if names is None and frame is not None:
         names = as_classes(frame.columns, k)
-    known = as_known(rates, names, k)
+    if classes is not None and frame is not None and names != frame.columns and set(names or ()) == set(frame.columns):
+        raise BadOption(f"classes {listed(names or ())} are the column names in another order; leave classes= out")
+    try:
+        known = as_known(rates, names, k)
+    except BadRates as error:
+        if frame is None or columns is not None:
+            raise
+        hint = f"the columns are {listed(frame.columns)}; select those with probabilities by columns=[...]"
+        raise BadRates(f"{error}; {hint}") from None
     check_loss(chosen, k)
     model = RowModel(chosen, inside or chosen.domain == NONNEGATIVE, k, np.arange(k), reading)
     return _case(engine, model, known, inside, frame)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import RatesLike, adjust, prior_adjust
+from baserate.adjust import NOT_FOR_PRIOR, RatesLike, adjust, prior_adjust
 from baserate.arrays import FloatArray
 from baserate.errors import InfeasibleRates
 from baserate.inputs import as_weights
@@ -100,9 +100,9 @@ def advise(
     >>> x = rng.normal(2.0 * y)
     >>> p = 1 / (1 + np.exp(2 - 2 * x))                # right where half of them are
     >>> br.advise(np.column_stack([1 - p, p]), [1 - y.mean(), y.mean()], [0.5, 0.5])
-    use prior adjustment: its premise is not refuted (p = 0.96)
-      - prior adjustment: its mean misses the rate of 1 by 0.000251, where chance gives about 0.0052 (chi-square 0.0023,
-        p = 0.96); nothing speaks against a pure prior shift
+    use prior adjustment: its premise is not refuted (p = 0.94)
+      - prior adjustment: its mean misses the rate of 1 by 0.000251, where chance gives about 0.0034 (chi-square 0.0055,
+        p = 0.94); nothing speaks against a pure prior shift
       - adjusting to the rates lowers the mean Log() loss by at least 0.1664, if they hold
       - 0 predictions are exactly 0
       - 0.35 % of the rows give one class more than 0.999; adjustment hardly moves those
@@ -123,13 +123,13 @@ def advise(
     if old_rates is None:
         says = "prior adjustment is impossible: the rates in training are not given"
         reasons.append(Reason("prior", float("nan"), says))
+    elif best.certificate.known.kind in ("between", "near"):
+        says = "prior adjustment is not judged: it needs one best guess of the rates, and a set gives none"
+        reasons.append(Reason("prior", float("nan"), says))
     else:
-        prior = prior_adjust(probs, old_rates, rates, **{k: v for k, v in shared.items() if k not in _NOT_FOR_PRIOR})
+        prior = prior_adjust(probs, old_rates, rates, **{k: v for k, v in shared.items() if k not in NOT_FOR_PRIOR})
         reasons.insert(0, _premise(prior, best, as_weights(sample_weight, best.n_rows)))
     return _verdict(best, tuple(reasons))
-
-
-_NOT_FOR_PRIOR = ("tol", "max_passes", "bounded")
 
 
 def _premise(prior: Adjustment, best: Adjustment, weights: FloatArray | None) -> Reason:
@@ -139,34 +139,46 @@ def _premise(prior: Adjustment, best: Adjustment, weights: FloatArray | None) ->
     known, q = best.certificate.known, np.asarray(prior.answer)
     gap = known.estimate() - prior.rates
     variance = _chance(known, q, np.full(len(q), 1 / len(q)) if weights is None else weights)
-    statistic = float(gap @ np.linalg.pinv(variance, rcond=1e-12, hermitian=True) @ gap)
-    p_value = float(chi2.sf(statistic, len(gap) - 1))
+    size, axes = np.linalg.eigh(variance)
+    varies = size > 1e-10 * max(size.max(), 1e-30)
+    along = axes.T @ gap
+    sure = np.abs(along[~varies]).max(initial=0.0) > 1e-9  # off where chance cannot be
+    statistic = np.inf if sure else float((along[varies] ** 2 / size[varies]).sum())
+    p_value = float(chi2.sf(statistic, max(int(varies.sum()), 1)))
     largest = int(np.abs(gap).argmax())
     name = largest if best.classes is None else best.classes[largest]
-    usual = float(np.sqrt(variance[largest, largest]))
+    usual = float(np.sqrt(max(variance[largest, largest], 0.0)))
     figures = (
         f"its mean misses the rate of {name} by {abs(gap[largest]):.4g}, where chance gives about {usual:.2g} "
         f"(chi-square {statistic:.2g}, p = {p_value:.2g})"
     )
-    verdict = (
-        "more than only the rates has changed" if p_value < _LEVEL else "nothing speaks against a pure prior shift"
-    )
+    refuted = "more than only the rates has changed, or the model was not calibrated"
+    verdict = refuted if p_value < _LEVEL else "nothing speaks against a pure prior shift"
     return Reason("premise", p_value, f"prior adjustment: {figures}; {verdict}")
 
 
 def _chance(known: Rates, q: FloatArray, weights: FloatArray) -> FloatArray:
-    """Covariance of the given rates minus the mean of right predictions, if labels are drawn from these."""
+    """Covariance of the given rates minus the mean of the PPA answer, if labels are drawn from right predictions.
+
+    Where the given rates err, the mean of the answer follows them part of the way, ``follows``.
+    """
+    guess, squares = known.estimate(), weights**2
+    rows = np.cov(q, rowvar=False, bias=True, aweights=weights) * squares.sum()
+    follows = _spread(q, weights) / np.maximum(guess, 1e-300)
+    rest = np.eye(len(guess)) - follows
     if known.certainty is None:  # rates of these rows: their labels vary about the predictions
-        squares = weights**2
-        return np.asarray(np.diag(squares @ q) - (q * squares[:, None]).T @ q)
-    variance = np.cov(q, rowvar=False, bias=True, aweights=weights) * (weights @ weights)  # of a population: rows vary
+        return np.asarray(rest @ _spread(q, squares) @ rest.T + follows @ rows @ follows.T)
     if isinstance(known, SurveyCounts):
-        # The survey errs, too; but where it errs, the mean of the answer follows it part of the way.
-        guess = known.estimate()
-        follows = (np.diag(weights @ q) - (q * weights[:, None]).T @ q) / guess
-        rest = np.eye(len(guess)) - follows
-        variance = variance + rest @ (np.diag(guess) - np.outer(guess, guess)) @ rest.T / known.counts.sum()
-    return np.asarray(variance)
+        survey = (np.diag(guess) - np.outer(guess, guess)) / known.counts.sum()
+        return np.asarray(rows + rest @ survey @ rest.T)
+    return np.asarray(rows)  # of a population: only the rows vary
+
+
+def _spread(q: FloatArray, weights: FloatArray) -> FloatArray:
+    """``sum_i w_i (diag(q_i) - q_i q_i')``, its diagonal summed from the rest so that nothing cancels."""
+    shared = (q * weights[:, None]).T @ q
+    np.fill_diagonal(shared, 0.0)
+    return np.asarray(np.diag(shared.sum(axis=1)) - shared)
 
 
 def _guarantee(best: Adjustment) -> Reason:
@@ -182,7 +194,7 @@ def _guarantee(best: Adjustment) -> Reason:
 
 
 def _zeros(as_is: Adjustment) -> Reason:
-    zeros = int((as_is.answer == 0).sum()) if as_is.answer is not None else 0
+    zeros = int((np.asarray(as_is.answer) == 0).sum())
     if zeros == 0:
         return Reason("zeros", 0.0, "0 predictions are exactly 0")
     fate = "stay 0 under this loss" if as_is.loss.pins_zeros else "may become positive under this loss"

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate import frames
-from baserate.adjust import RatesLike, additive, adjust, prior_adjust
+from baserate.adjust import NOT_FOR_PRIOR, RatesLike, additive, adjust, prior_adjust
 from baserate.arrays import FloatArray
-from baserate.errors import BadOption, InfeasibleRates
+from baserate.errors import BadOption, BadRates, InfeasibleRates
 from baserate.inputs import as_weights, is_number
 from baserate.labels import as_targets
 from baserate.losses.base import Loss, short_name
@@ -143,10 +143,13 @@ def compare(
     as predicted          0.3350
     prior (PPA)           0.1441   -0.1909  -0.4523 to +0.0438
     additive              0.1837   -0.1512  -0.4537 to +0.1512
-    BGA brier             0.1633   -0.1717  -0.5383 to +0.1683
+    BGA brier             0.1633   -0.1717  -0.5383 to +0.1889
     BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000
     """
-    chosen = tuple(as_loss(loss) for loss in losses)
+    named = [losses] if isinstance(losses, (str, Loss)) else losses
+    chosen = tuple({short_name(loss): loss for loss in map(as_loss, named)}.values())
+    if "loss" in options or "bounded" in options:
+        raise BadOption("compare chooses loss and bounded itself; name the losses in losses=")
     if not chosen:
         raise BadOption("losses is empty; name at least one loss")
     _check_bootstrap(confidence, n_bootstrap)
@@ -162,7 +165,9 @@ def compare(
     made, notes = _made(probs, known, old_rates, chosen, {**options, "sample_weight": sample_weight, "classes": names})
     weights = as_weights(sample_weight, len(p))
     weights = np.full(len(p), 1 / len(p)) if weights is None else weights
-    rows = np.stack([[_losses(loss, a, targets) for loss in chosen] for a in (p, *made.values())])
+    counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
+    weights, targets = weights[counts], targets[counts]
+    rows = np.stack([[_losses(loss, a[counts], targets) for loss in chosen] for a in (p, *made.values())])
     undefined = np.asarray(np.isnan(rows).any(axis=2))
     notes += [
         f"{name}: entries below 0 have no {short_name(chosen[j])} loss"
@@ -180,9 +185,13 @@ def _made(
     probs: Any, known: Rates, old_rates: RatesLike | None, losses: Sequence[Loss], options: dict[str, Any]
 ) -> tuple[dict[str, FloatArray], list[str]]:
     """Adjusted predictions by each procedure that can be done, and notes on those that cannot."""
-    guess = known.estimate()
+    try:
+        guess = known.estimate()
+    except BadRates as error:  # what needs no guess is still done
+        made = {f"BGA {short_name(loss)} to a set": adjust(probs, known, loss=loss, **options).probs for loss in losses}
+        return made, [f"only sets of rates: {error}"]
     in_set = known if known.kind != "exact" else Rates.of_population(guess)
-    prior = {name: options[name] for name in options if name not in ("tol", "max_passes", "bounded", "loss")}
+    prior = {name: options[name] for name in options if name not in NOT_FOR_PRIOR}
     plan: dict[str, Callable[[], Adjustment]] = {}
     if old_rates is not None:
         plan["prior (PPA)"] = partial(prior_adjust, probs, old_rates, guess, **prior)
@@ -216,7 +225,8 @@ def _bootstrap(
     means = []
     at_once = max(_AT_ONCE // n, 1)
     for start in range(0, draws, at_once):
-        counts = rng.multinomial(n, np.full(n, 1 / n), size=min(at_once, draws - start)) * weights
+        drawn = rng.integers(n, size=(min(at_once, draws - start), n))
+        counts = np.stack([np.bincount(rows, minlength=n) for rows in drawn]) * weights
         with np.errstate(invalid="ignore"):
             means.append(gaps @ (counts / counts.sum(axis=1, keepdims=True)).T)
     tail = 50 * (1 - confidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any, Self
@@ -24,8 +25,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from baserate.adjust import RatesLike, adjust, prior_adjust
 from baserate.arrays import FloatArray
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
-from baserate.inputs import as_weights, listed
+from baserate.frames import is_frame
+from baserate.inputs import as_rates, as_weights, listed
 from baserate.losses.base import Loss
+from baserate.rates import Rates
 from baserate.result import Adjustment, load
 from baserate.training import training_rates
 
@@ -94,17 +97,19 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raw = self._read(X, reset=True)
         as_weights(sample_weight, len(raw))
         self.adjustment_ = None
-        if self.rates is not None:
+        # Without rates every mean is possible, and the probabilities are left as they are.
+        rates = Rates.between(None, None) if self.rates is None and (self.normalize or self.from_logits) else self.rates
+        if rates is not None:
             result = adjust(
                 raw,
-                self.rates,
+                rates,
                 loss=self.loss,
                 bounded=self.bounded,
                 sample_weight=sample_weight,
                 from_logits=self.from_logits,
                 normalize=self.normalize,
                 zeros=self.zeros,
-                classes=getattr(self, "feature_names_in_", None),
+                classes=list(X.columns) if is_frame(X) and hasattr(X, "columns") else None,
                 tol=self.tol,
                 max_passes=self.max_passes,
             )
@@ -116,7 +121,7 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         raw = self._read(X, reset=False)
         if self.adjustment_ is None:
-            return raw
+            return raw.copy()
         return self.adjustment_.apply(raw, normalize=self.normalize)
 
     def _read(self, X: Any, reset: bool) -> NDArray[Any]:
@@ -164,8 +169,9 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ----------
     estimator_ : fitted classifier
     classes_ : array of shape (k,)
-    training_rates_ : array of shape (k,)
-        The rates that the classifier was trained for.
+    training_rates_ : array of shape (k,) or None
+        The rates that the classifier was trained for: ``old_rates``, or as the labels and weights given to ``fit`` say.
+        None where that cannot be told; then "prior" asks for ``old_rates``.
     adjustment_ : Adjustment or None
         With its certificate; None before ``adapt``.
 
@@ -228,11 +234,16 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         validate_data(self, X, skip_check_array=True)
         self.adjustment_: Adjustment | None = None
-        self.estimator_ = clone(self.estimator).fit(X, y, **self._routed(sample_weight, fit_params))
+        routed = self._routed(sample_weight, fit_params)
+        self.estimator_ = clone(self.estimator).fit(X, y, **routed)
         self.classes_ = self.estimator_.classes_
-        self.training_rates_ = training_rates(self.estimator_, self.classes_, y, sample_weight)
+        reached = [value for name, value in routed.items() if name.rsplit("__", 1)[-1] == "sample_weight"]
+        self.training_rates_ = training_rates(self.estimator_, self.classes_, y, *(reached[:1] or [None]))
+        if self.old_rates is not None:
+            k = len(self.classes_)
+            self.training_rates_ = as_rates(self.old_rates, tuple(self.classes_.tolist()), k, what="old_rates")
         if self.method == "prior" and self.rates is not None:
-            self.adapt(X, sample_weight=sample_weight)
+            self.adapt()
         return self
 
     def adapt(
@@ -257,31 +268,29 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if adjustment is not None:
-            self.adjustment_ = self._taken(adjustment)
+            if X is not None or rates is not None:
+                raise BadOption("adapt either learns a shift from X and rates or takes an adjustment, not both")
+            self.adjustment_ = self._taken(adjustment).without_rows()
             return self
         known = self.rates if rates is None else rates
         if known is None:
             raise BadRates(
                 "adapt needs the class rates of the new place: adapt(X, rates) or AdjustedClassifier(rates=...)"
             )
-        if X is None:
-            raise BadOption("adapt needs rows of the new place, without labels: adapt(X, rates)")
-        probs, classes = self._ask("predict_proba", X), self.classes_.tolist()
         if self.method == "prior":
-            old = self.training_rates_ if self.old_rates is None else self.old_rates
-            result = prior_adjust(
-                probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
-            )
+            result = self._by_prior(X, known, sample_weight)
+        elif X is None:
+            raise BadOption("adapt needs rows of the new place, without labels: adapt(X, rates)")
         else:
             result = adjust(
-                probs,
+                self._ask("predict_proba", X, adapting=True),
                 known,
                 loss=self.loss,
                 bounded=self.bounded,
                 sample_weight=sample_weight,
                 normalize=True,
                 zeros=self.zeros,
-                classes=classes,
+                classes=self.classes_.tolist(),
                 tol=self.tol,
                 max_passes=self.max_passes,
             )
@@ -293,14 +302,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         probs = self._ask("predict_proba", X)
         if self.adjustment_ is None:
-            if self.rates is not None:
-                warn(
-                    "rates were given, but not the rows of the new place: call adapt(X). These predictions are not "
-                    "adjusted",
-                    NotAdaptedWarning,
-                )
             return np.asarray(probs)
-        return np.asarray(self.adjustment_.apply(probs, normalize=True))
+        return np.asarray(self.adjustment_.apply(probs, normalize=True, from_logits=False))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of :meth:`predict_proba`."""
@@ -345,8 +348,28 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
 
-    def _ask(self, method: str, X: Any) -> NDArray[Any]:
+    def _by_prior(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Adjustment:
+        """Bayes' rule; rows, if there are any, only serve its certificate."""
+        if self.training_rates_ is None:
+            raise BadOption(
+                f"the rates that {type(self.estimator).__name__} was trained for cannot be told: it is frozen, or "
+                "weighs classes in a way that is not known here; pass them as old_rates="
+            )
+        old, classes = self.training_rates_, self.classes_.tolist()
+        probs = old[None] if X is None else self._ask("predict_proba", X, adapting=True)
+        result = prior_adjust(
+            probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
+        )
+        return result if X is not None else result.without_guarantee()
+
+    def _ask(self, method: str, X: Any, *, adapting: bool = False) -> NDArray[Any]:
         """What the wrapped classifier says; if it does not check the columns itself, they are checked here."""
+        if self.adjustment_ is None and self.rates is not None and not adapting:
+            warn(
+                "rates were given, but not the rows of the new place: call adapt(X). "
+                "These predictions are not adjusted",
+                NotAdaptedWarning,
+            )
         if not hasattr(self.estimator_, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(getattr(self.estimator_, method)(X))
@@ -361,7 +384,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return dict(fit_params)
         if hasattr(self.estimator, "steps"):  # a pipeline passes it on to its last step
             return {**fit_params, f"{self.estimator.steps[-1][0]}__sample_weight": sample_weight}
-        if not has_fit_parameter(self.estimator, "sample_weight"):
+        takes = inspect.signature(self.estimator.fit).parameters.values()
+        if not has_fit_parameter(self.estimator, "sample_weight") and all(p.kind != p.VAR_KEYWORD for p in takes):
             raise BadOption(f"{type(self.estimator).__name__}.fit takes no sample_weight; leave it out")
         return {**fit_params, "sample_weight": sample_weight}
 

@@ -32,6 +32,8 @@ class Frame:
     dtypes : tuple
         Of those columns, as narwhals names them.
     index : pandas Index or None
+    native : tuple or None
+        Of pandas: the columns as their own index, and their dtypes.
     """
 
     kind: Any
@@ -39,17 +41,25 @@ class Frame:
     selected: bool
     dtypes: tuple[Any, ...]
     index: Any
+    native: Any = None
 
     def wrap(self, answer: FloatArray) -> Any:
         """A dataframe of the same kind around an answer for the same rows."""
         import narwhals as nw
 
         if self.kind.is_pandas_like():
-            native = self.kind.to_native_namespace().DataFrame(answer, columns=list(self.columns), copy=False)
-            frame = nw.from_native(native, eager_only=True)
-        else:
-            parts = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
-            frame = nw.from_dict(parts, backend=self.kind)
+            labels, native_dtypes = self.native
+            native = self.kind.to_native_namespace().DataFrame(
+                answer, columns=labels, index=self.index.copy(), copy=False
+            )
+            changed = {
+                name: dtype
+                for name, dtype in zip(labels, native_dtypes, strict=True)
+                if dtype.kind == "f" and str(dtype) != "float64"
+            }
+            return native.astype(changed) if changed else native
+        parts = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
+        frame = nw.from_dict(parts, backend=self.kind)
         changed = {
             name: dtype
             for name, dtype in zip(self.columns, self.dtypes, strict=True)
@@ -57,10 +67,7 @@ class Frame:
         }
         if changed:
             frame = frame.with_columns(nw.col(name).cast(dtype) for name, dtype in changed.items())
-        native = frame.to_native()
-        if self.index is not None:
-            native.index = self.index
-        return native
+        return frame.to_native()
 
 
 def is_frame(probs: object) -> bool:
@@ -113,8 +120,11 @@ def take_apart(
             "select the columns with probabilities by columns=[...]"
         )
     matrix = _matrix(chosen)
-    index = probs.index if frame.implementation.is_pandas_like() else None
-    return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, index)
+    if not frame.implementation.is_pandas_like():
+        return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, None)
+    at = [names.index(name) for name in wanted]
+    native = (probs.columns[at], tuple(probs.dtypes.iloc[at]))
+    return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, probs.index, native)
 
 
 def from_columns(columns: Mapping[str, Sequence[Any]], backend: Any = None) -> Any:

@@ -179,7 +179,7 @@ def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
 
 def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
     """Class rates in the order of the columns, summing to 1."""
-    rates = by_name(rates)
+    rates = by_name(rates, classes)
     if isinstance(rates, Mapping):
         rates = _from_mapping(rates, classes, n_classes, what)
     try:
@@ -206,7 +206,7 @@ def one_per_class(
     given: object, classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float
 ) -> FloatArray:
     """A number for each column: from one for all, from a sequence, or from a dict by class; None is ``missing``."""
-    given = by_name(given)
+    given = by_name(given, classes)
     if given is None or is_number(given):
         return np.full(n_classes, missing if given is None else float(given))  # type: ignore[arg-type]
     if isinstance(given, Mapping):
@@ -236,19 +236,27 @@ def _from_mapping(
     absent = [c for c in classes if c not in numbers and missing is None]
     unknown = [c for c in numbers if c not in classes]
     if absent or unknown:
-        parts = [f"{what} has no rate for {listed(absent)}"] if absent else []
+        parts = [f"{what}, which name {listed(list(numbers))}, has no rate for {listed(absent)}"] if absent else []
         parts += [f"{listed(unknown)} is not among the classes {listed(classes)}"] if unknown else []
         raise BadRates("; ".join(parts))
     return [numbers.get(c, missing) for c in classes]
 
 
-def by_name(values: object) -> object:
-    """A Series with an index of names as a dict; anything else, also a Series that is only numbered, as it is."""
+def by_name(values: object, classes: tuple[Any, ...] | None = None) -> object:
+    """A Series with an index of names as a dict; anything else, also a Series that is only numbered, as it is.
+
+    Where the numbers of the index are themselves the names of the classes, they are names.
+    """
     index = getattr(values, "index", None)
     if index is None or callable(index) or not hasattr(values, "to_numpy"):
         return values
-    names, numbers = list(index), list(np.asarray(values))
-    return np.asarray(values) if names == list(range(len(names))) else dict(zip(names, numbers, strict=True))
+    names = list(index)
+    if len(set(names)) < len(names):
+        raise BadRates(f"the index of the Series names {listed([c for c in names if names.count(c) > 1][:1])} twice")
+    numbered = all(not isinstance(c, (bool, np.bool_)) for c in names) and names == list(range(len(names)))
+    if numbered and (classes is None or set(classes) != set(names)):
+        return np.asarray(values)
+    return dict(zip(names, list(np.asarray(values)), strict=True))
 
 
 def is_number(value: object) -> bool:

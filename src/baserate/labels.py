@@ -37,7 +37,10 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | 
 
 def _positions(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
     """Column numbers of class names."""
-    names, inverse = np.unique(y, return_inverse=True)
+    try:
+        names, inverse = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise BadLabels("y mixes values that cannot be compared, such as None and names; drop those rows") from None
     position = {name: j for j, name in enumerate(classes)}
     unknown = [name for name in names.tolist() if name not in position]
     if unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from baserate import files, text
 from baserate.arrays import FloatArray
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
 from baserate.frames import Frame, is_frame, take_apart
-from baserate.inputs import Reading, as_classes, as_flag, as_matrix
+from baserate.inputs import Reading, as_classes, as_flag, as_matrix, by_name, one_per_class
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.problem import RowModel
@@ -151,7 +152,13 @@ class Adjustment:
             raise BaserateError(
                 "this adjustment holds the shift but no rows (loaded, or learned by an estimator); use apply(probs)"
             )
-        return self.answer if self.frame is None else self.frame.wrap(self.answer)
+        return self.answer if self.frame is None else self._wrapped
+
+    @cached_property
+    def _wrapped(self) -> Any:
+        assert self.frame is not None
+        assert self.answer is not None
+        return self.frame.wrap(self.answer)
 
     def apply(self, new_probs: Any, *, from_logits: bool | None = None, normalize: bool = False) -> Any:
         """Adjust other rows by the same shift.
@@ -181,6 +188,9 @@ class Adjustment:
         frame = None
         if is_frame(new_probs):
             new_probs, frame = self._take_apart(new_probs)
+        named = by_name(new_probs, self.classes)
+        if isinstance(named, Mapping):
+            new_probs = one_per_class(named, self.classes, self.model.n_classes, "new_probs", missing=np.nan)
         raw = as_matrix(new_probs, what="new_probs", one_row=True)
         k = self.model.n_classes
         if raw.shape[1] != k:
@@ -229,9 +239,14 @@ class Adjustment:
         """The same without the adjusted rows: what a long-lived object keeps."""
         return replace(self, answer=None, frame=None, again=None)
 
+    def without_guarantee(self) -> Adjustment:
+        """The same without what is guaranteed, for a shift that was made without rows."""
+        nothing = replace(self.certificate, loss_reduction=np.nan, gap=np.nan, residual=np.nan)
+        return replace(self, certificate=nothing, n_rows=0)
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy in a file or on another machine is the answer, not the question.
-        return {**vars(self), "again": None}
+        return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"again": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
@@ -257,10 +272,10 @@ class Adjustment:
             "wanted": self.wanted.tolist(),
             "before": self.before.tolist(),
             "rates": self.rates.tolist(),
-            "loss_reduction": self.certificate.loss_reduction,
-            "gap": self.certificate.gap,
-            "residual": self.certificate.residual,
-            "sensitivity": [None if np.isnan(v) else v for v in self.certificate.sensitivity.tolist()],
+            "loss_reduction": _plain(self.certificate.loss_reduction),
+            "gap": _plain(self.certificate.gap),
+            "residual": _plain(self.certificate.residual),
+            "sensitivity": [_plain(v) for v in self.certificate.sensitivity.tolist()],
             "known": self.certificate.known.to_json(),
             "batch_size": self.certificate.batch_size,
             "active": [[None if b.of is None else self._column(b.of), b.side, b.value] for b in self.active],
@@ -317,10 +332,10 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
     shift = _vector(fields["shift"], len(keep))
     names = as_classes(fields["classes"], k)
     certificate = Certificate(
-        float(fields["loss_reduction"]),
-        float(fields["gap"]),
-        float(fields["residual"]),
-        np.array([np.nan if v is None else float(v) for v in fields["sensitivity"]]),
+        _number(fields["loss_reduction"]),
+        _number(fields["gap"]),
+        _number(fields["residual"]),
+        np.array([_number(v) for v in fields["sensitivity"]]),
         known_from_json(fields["known"], names),
         int(fields["batch_size"]),
     )
@@ -344,6 +359,15 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         frame=None,
         again=None,
     )
+
+
+def _plain(value: float) -> float | None:
+    """A number that JSON has; it has none for "not known"."""
+    return None if np.isnan(value) else value
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
 
 
 def _share(value: Any) -> float:

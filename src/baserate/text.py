@@ -60,6 +60,8 @@ def _facts(result: Adjustment) -> list[str]:
     change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
     weighted = certificate.batch_size != result.n_rows
     condition = certificate.known.condition(approximate=weighted)
+    if np.isnan(fall):
+        return ["made without rows, so nothing is guaranteed for any"]
     facts = [f"mean {'log ' if prior else ''}loss {change}, {condition}"]
     if result.model.reading.smoothing:
         facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
