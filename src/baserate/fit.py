@@ -89,6 +89,9 @@ def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Sol
     region = problem.kept_region
     if len(region.low) == 1:
         return settled(np.zeros(1), region.low)
+    mean = problem.survey.mean
+    if len(region.low) == len(mean) and problem.model.levels is None and region.distance(mean) <= 1e-15:
+        return settled(np.zeros_like(mean), mean)  # possible as it is
     ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
     first = problem.start.shift if start is None else start
     return solve(problem.evaluate, first, problem.metric(), region, Target(stop.tol, stop.max_passes, ceiling))
