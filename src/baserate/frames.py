@@ -110,7 +110,7 @@ def take_apart(
     choosy = columns is not None if selected is None else selected
     if absent or (extra and not choosy):
         raise BadProbabilities(f"{what} has the columns {listed(names)}, but {listed(wanted)} are needed")
-    chosen = frame.select(nw.col(*wanted))
+    chosen = frame if wanted == names else frame.select(nw.col(*wanted))  # a selection may copy
     dtypes = tuple(chosen.schema[name] for name in wanted)
     odd = [name for name, dtype in zip(wanted, dtypes, strict=True) if not (dtype.is_numeric() or dtype == nw.Boolean)]
     if odd:
