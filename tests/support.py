@@ -17,6 +17,15 @@ Array = NDArray[np.float64]
 ALL_LOSSES = [example for cls in br.losses.registered() for example in cls.examples()]
 """Every registered loss, with a number of classes that it takes."""
 
+COMMON_LOSSES = [
+    br.losses.Log(),
+    br.losses.Brier(),
+    br.losses.Spherical(),
+    br.losses.Power(1.5),
+    br.losses.RankedProbability(),
+]
+"""One of each family that people use."""
+
 
 def cases(n: int) -> settings:
     """How many random cases a property is tried on: ``n``, or as many times that as BASERATE_CASES says."""

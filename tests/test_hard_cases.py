@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import Array, assert_certified, loss_id
+from support import COMMON_LOSSES, Array, assert_certified, loss_id
 
 import baserate as br
 from baserate.losses import Loss
 
-LOSSES = [
-    br.losses.Log(),
-    br.losses.Brier(),
-    br.losses.Spherical(),
-    br.losses.Power(1.5),
-    br.losses.RankedProbability(),
-]
 BETAS = [0.1, 0.5, 1 - 1e-6, 1 + 1e-6, 1.5, 3, 8]
 
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+each_loss = pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
 
 
 def dirichlet(n: int, k: int, seed: int, spread: float = 1.0) -> Array:
@@ -50,7 +43,7 @@ def test_a_rate_of_1e_minus_12_gets_its_digits_right() -> None:
     assert result.rates[0] == pytest.approx(1e-12, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+@pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
 def test_rates_equal_to_the_mean_give_the_input_back(loss: Loss) -> None:
     p = dirichlet(200, 5, seed=2)
     result = br.adjust(p, p.mean(axis=0), loss=loss)
@@ -65,7 +58,7 @@ def test_all_rows_equal(loss: Loss) -> None:
     np.testing.assert_allclose(result.probs, np.tile([0.5, 0.25, 0.25], (100, 1)), atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", LOSSES[1:], ids=loss_id)
+@pytest.mark.parametrize("loss", COMMON_LOSSES[1:], ids=loss_id)
 def test_one_hot_rows(loss: Loss) -> None:
     rows = np.eye(4, dtype=np.int64)[np.random.default_rng(3).integers(4, size=300)]
     assert_certified(br.adjust(rows, [0.1, 0.2, 0.3, 0.4], loss=loss))
@@ -89,7 +82,7 @@ def test_a_thousand_classes(loss: Loss) -> None:
     assert_certified(br.adjust(dirichlet(300, 1000, seed=5), dirichlet(1, 1000, seed=6)[0], loss=loss))
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+@pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_one_row_becomes_the_rates(loss: Loss, k: int) -> None:
     rates = dirichlet(1, k, seed=7, spread=3.0)[0]
@@ -98,7 +91,7 @@ def test_one_row_becomes_the_rates(loss: Loss, k: int) -> None:
     np.testing.assert_allclose(result.probs[0], rates, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
+@pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_two_rows(loss: Loss, k: int) -> None:
     assert_certified(br.adjust(dirichlet(2, k, seed=9), dirichlet(1, k, seed=10)[0], loss=loss))
@@ -121,7 +114,7 @@ def test_duplicated_classes(loss: Loss) -> None:
     assert_certified(br.adjust(twins, [0.1, 0.3, 0.2, 0.4], loss=loss))
 
 
-@pytest.mark.parametrize("loss", LOSSES[1:], ids=loss_id)
+@pytest.mark.parametrize("loss", COMMON_LOSSES[1:], ids=loss_id)
 def test_a_column_of_zeros_can_be_filled(loss: Loss) -> None:
     p = np.column_stack([dirichlet(200, 3, seed=13), np.zeros(200)])
     result = br.adjust(p, [0.2, 0.3, 0.4, 0.1], loss=loss)
@@ -268,7 +261,7 @@ def test_denormal_and_tiny_probabilities(loss: str) -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+@pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
 def test_float32_with_ten_million_rows(loss: Loss) -> None:
     rng = np.random.default_rng(23)
     p = np.concatenate([rng.dirichlet(np.ones(4), size=1_000_000).astype(np.float32) for _ in range(10)])

@@ -8,18 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import Array, assert_certified, loss_id
+from support import COMMON_LOSSES, Array, assert_certified, loss_id
 
 import baserate as br
 from baserate.losses import Loss
-
-LOSSES = [
-    br.losses.Log(),
-    br.losses.Brier(),
-    br.losses.Spherical(),
-    br.losses.Power(1.5),
-    br.losses.RankedProbability(),
-]
 
 
 def prediction_sets(folder: Path) -> Iterator[tuple[str, Array, NDArray[np.intp]]]:
@@ -44,7 +36,7 @@ def assert_falls(loss: Loss, raw: Array, y: NDArray[np.intp], result: br.Adjustm
         assert np.isinf(after[~known]).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+@pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
 def test_true_rates_lower_the_loss_by_the_guaranteed_amount(loss: Loss, real_predictions: Path) -> None:
     for name, raw, y in prediction_sets(real_predictions):
         rates = np.bincount(y, minlength=raw.shape[1]) / len(y)
@@ -53,7 +45,7 @@ def test_true_rates_lower_the_loss_by_the_guaranteed_amount(loss: Loss, real_pre
         assert_falls(loss, raw, y, result, name)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=loss_id)
+@pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
 def test_so_do_sets_that_hold_the_true_rates_and_they_take_no_more_than_twice_the_passes(
     loss: Loss, real_predictions: Path
 ) -> None:

@@ -151,8 +151,8 @@ def test_a_set_that_holds_the_present_mean_returns_the_input(problem: dict[str, 
         assert not result.shift.any()
 
 
-@cases(150)
-@given(problems_with_sets(), st.integers(1, 3))
+@cases(300)
+@given(st.one_of(labelled_problems(), problems_with_sets()), st.integers(1, 3))
 def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str, Any], max_passes: int) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
     with warnings.catch_warnings():

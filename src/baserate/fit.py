@@ -56,9 +56,8 @@ def fit(
         raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
     if flat and not solution.converged and solution.n_passes < stop.max_passes:
         softened, softer = _soften(problem, _left(stop, solution.n_passes))
-        arrived = softened.model.softness <= _smallest_share(
-            stop
-        )  # before that it costs more guarantee than it is worth
+        # Before the smallest share is reached, softening costs more guarantee than it is worth.
+        arrived = softened.model.softness <= _smallest_share(stop)
         if arrived and (softer.converged or softer.point.residual < solution.point.residual):
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     if not solution.converged:

@@ -318,10 +318,13 @@ def _made(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:
 
 def _kept(value: Any) -> Any:
     """A copy of what was given, so that changes of it do not reach us: a dict by name, a list, or one value."""
+    if isinstance(value, Counter):
+        return Counter(value)
     named = by_name(value)
     if isinstance(named, Mapping):
-        missing = {key: None if number is np.nan or number != number else number for key, number in named.items()}
-        return Counter(named) if isinstance(named, Counter) else missing if named is not value else dict(named)
+        # A Series has no None; there NaN says that nothing is known.
+        from_series = named is not value
+        return {name: None if from_series and number != number else number for name, number in named.items()}
     if isinstance(named, np.ndarray):
         return named.item() if named.ndim == 0 else named.copy()
     return list(named) if isinstance(named, (list, tuple)) else named
