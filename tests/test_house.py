@@ -25,8 +25,10 @@ FLOORS = [
     ["feasibility", "text"],
     ["fit", "result"],
     ["adjust"],
-    ["advise", "compare", "estimators", "sensitivity", "theory"],
+    ["advise", "compare", "estimators", "sensitivity", "shifts", "theory"],
     ["plots"],
+    ["study"],
+    ["cli"],
 ]
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 

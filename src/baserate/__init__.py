@@ -9,7 +9,7 @@ array([[0.45, 0.55],
 
 from typing import TYPE_CHECKING, Any
 
-from baserate import errors, losses, theory
+from baserate import errors, losses, shifts, theory
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
 from baserate.advise import Advice, advise
 from baserate.compare import Comparison, compare
@@ -49,6 +49,7 @@ __all__ = [
     "multiplicative",
     "prior_adjust",
     "sensitivity",
+    "shifts",
     "theory",
 ]
 

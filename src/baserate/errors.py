@@ -39,6 +39,23 @@ class BadFile(BaserateError):
     """A file does not hold a saved adjustment that this version can trust."""
 
 
+class ImpossibleShift(BaserateError):
+    """A set of rows cannot be shifted, or its rates misstated, in that way by that amount.
+
+    Attributes
+    ----------
+    cause : str
+        The kind of obstacle in a few words, the same for all rows that meet it; made for counting.
+    """
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message, cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class InfeasibleRates(BaserateError):
     """No predictions with the zeros of these have the wanted rates as their mean.
 
