@@ -167,7 +167,7 @@ def compare(
     weights = np.full(len(p), 1 / len(p)) if weights is None else weights
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
     weights, targets = weights[counts], targets[counts]
-    rows = np.stack([[_losses(loss, a[counts], targets) for loss in chosen] for a in (p, *made.values())])
+    rows = np.stack([[row_losses(loss, a[counts], targets) for loss in chosen] for a in (p, *made.values())])
     undefined = np.asarray(np.isnan(rows).any(axis=2))
     notes += [
         f"{name}: entries below 0 have no {short_name(chosen[j])} loss"
@@ -210,7 +210,7 @@ def _made(
     return made, notes
 
 
-def _losses(loss: Loss, p: FloatArray, targets: FloatArray) -> FloatArray:
+def row_losses(loss: Loss, p: FloatArray, targets: FloatArray) -> FloatArray:
     """Loss of each row; NaN for predictions outside the domain of the loss."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = loss.divergence(p, targets)

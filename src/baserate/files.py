@@ -1,14 +1,15 @@
-"""Saved adjustments: versioned JSON with a checksum, written whole or not at all."""
+"""Files written whole or not at all; saved adjustments are versioned JSON with a checksum."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from baserate.errors import BadFile
 
@@ -18,13 +19,19 @@ VERSION = 2
 
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     """Write fields under a format name, a version and a checksum; an old file stays until the new one is complete."""
-    path = Path(path)
     document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
-    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    with whole(path) as file:
+        file.write((json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write that appears under its name when it is complete; until then an old one stays as it is."""
+    path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("xb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
