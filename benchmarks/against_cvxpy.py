@@ -10,7 +10,6 @@ import json
 import platform
 import statistics
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,9 @@ import numpy as np
 from pages import fill
 
 import baserate as br
+from baserate.study.reference import cvxpy_answer
 
-CASES = {
-    # loss, CVXPY's name for its divergence, solver
-    "log": [("ECOS", lambda a, p: cp.sum(cp.kl_div(a, p))), ("SCS", lambda a, p: cp.sum(cp.kl_div(a, p)))],
-    "brier": [("OSQP", lambda a, p: cp.sum_squares(a - p)), ("CLARABEL", lambda a, p: cp.sum_squares(a - p))],
-}
-
-
-def cvxpy_answer(p: np.ndarray, rates: np.ndarray, solver: str, divergence: Callable[..., Any]) -> np.ndarray:
-    a = cp.Variable(p.shape)
-    constraints = [cp.sum(a, axis=1) == 1, cp.sum(a, axis=0) / len(p) == rates, a >= 0]
-    cp.Problem(cp.Minimize(divergence(a, p)), constraints).solve(solver=solver)
-    return np.asarray(a.value)
+SOLVERS = {"log": ("ECOS", "SCS"), "brier": ("OSQP", "CLARABEL")}
 
 
 def timed(call: Callable[[], np.ndarray], repeats: int) -> tuple[float, np.ndarray]:
@@ -48,15 +37,13 @@ def measure(n: int, k: int, seed: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     p, rates = rng.dirichlet(np.ones(k), size=n), rng.dirichlet(np.full(k, 3.0))
     rows = []
-    for loss, others in CASES.items():
+    for loss, solvers in SOLVERS.items():
         measure_of = br.losses.as_loss(loss)
         br.adjust(p, rates, loss=loss)  # imports
         ours, answer = timed(lambda loss=loss: br.adjust(p, rates, loss=loss).probs, 21)
         rows.append(row(loss, "baserate", ours, ours, answer, p, rates, measure_of))
-        for solver, divergence in others:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # CVXPY's own, on deprecated solvers and inaccurate answers
-                theirs, answer = timed(lambda s=solver, d=divergence: cvxpy_answer(p, rates, s, d), 3)
+        for solver in solvers:
+            theirs, answer = timed(lambda s=solver, loss=loss: cvxpy_answer(p, rates, loss, solver=s)[0], 3)
             rows.append(row(loss, f"CVXPY + {solver}", theirs, ours, answer, p, rates, measure_of))
     return rows
 

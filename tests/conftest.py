@@ -1,4 +1,4 @@
-"""What all tests share: a seeded Hypothesis profile, and the losses that the battery runs on."""
+"""What all tests share: a seeded Hypothesis profile, the losses that the battery runs on, a study to look at."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from study_support import done, make_run, plan_of, predictions
+
+from baserate.study.findings import Findings
+from baserate.study.run import Study
+from baserate.study.runs import PredictionSet, Rules, read_run
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,3 +33,32 @@ def real_predictions() -> Path:
     if not folder:
         pytest.skip("BASERATE_DATA is not set")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A small study that has been run."""
+    folder = tmp_path_factory.mktemp("study")
+    predictions(6).to_parquet(folder / "mine.parquet")
+    work = Study(folder / "out", plan_of(folder / "mine.parquet"))
+    done(work)
+    return work
+
+
+@pytest.fixture(scope="session")
+def findings(study: Study) -> Findings:
+    return Findings(study.folder)
+
+
+@pytest.fixture(scope="session")
+def one_set(tmp_path_factory: pytest.TempPathFactory) -> PredictionSet:
+    frame, folder = predictions(2, rows=200), tmp_path_factory.mktemp("run")
+    path = make_run(
+        folder / "run.parquet",
+        frame[["p_a", "p_b", "p_c"]],
+        frame["y"],
+        frame["fold"],
+        "abc",
+        age=frame["age"].to_numpy(),
+    )
+    return read_run(path, Rules(50, 500), seed=0).sets[0]

