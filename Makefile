@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check unit stress bench coverage pictures clean
+.PHONY: demo test check unit stress bench coverage study pictures clean
 
 demo: $(VENV)/.run
 	$(BIN)/python examples/demo.py
@@ -29,6 +29,10 @@ bench: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
 
+# Trains the models of the corpus, adjusts their predictions, and writes docs/study; what is done is not done again.
+study: $(VENV)/.study
+	$(BIN)/baserate study --out .study --pages docs/study
+
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
 
@@ -37,6 +41,10 @@ $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.study: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[study]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.run

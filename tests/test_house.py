@@ -29,6 +29,7 @@ FLOORS = [
     ["plots"],
     ["study"],
     ["cli"],
+    ["__main__"],
 ]
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 

@@ -1,0 +1,193 @@
+"""``baserate study``: the experiments of the paper, end to end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from baserate.errors import BaserateError
+from baserate.threads import cores
+
+if TYPE_CHECKING:
+    from baserate.study.claims import Claim
+    from baserate.study.runs import Account
+
+STEPS = ("all", "corpus", "run", "compare", "pages", "claims")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  baserate study                                     the whole study, in ./baserate-study
+  baserate study claims                              what it found
+  baserate study --predictions p.parquet --label y   the same on predictions of your own
+  baserate study --corpus openml --openml-max-tasks 5
+"""
+)
+@click.argument("step", type=click.Choice(STEPS), default="all")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="baserate-study",
+    show_default=True,
+    help="Folder for predictions and results; a study that was stopped goes on there.",
+)
+@click.option(
+    "--pages",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the page with tables and figures.  [default: OUT/pages]",
+)
+@click.option(
+    "--corpus",
+    type=click.Choice(["offline", "openml"]),
+    default="offline",
+    show_default=True,
+    help="Where predictions come from: models trained here on data from installed packages, or OpenML.",
+)
+@click.option(
+    "--predictions",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Predictions of your own, Parquet or CSV, in place of a corpus; may be given several times.",
+)
+@click.option("--label", default="y", show_default=True, help="Column of your files with the true class.")
+@click.option(
+    "--columns",
+    default="p_*",
+    show_default=True,
+    help="Columns with probabilities: a pattern whose star is the class, or names separated by commas.",
+)
+@click.option("--fold", help="Column of your files with the fold.  [default: a file is one set]")
+@click.option("--features", help="Numeric columns for the covariate shift, separated by commas.  [default: all others]")
+@click.option("--datasets", help="Data sets of the offline corpus, separated by commas.  [default: all]")
+@click.option("--models", help="Models of the offline corpus, separated by commas.  [default: all]")
+@click.option("--openml-max-tasks", type=click.IntRange(1), help="Take the first so many tasks only.")
+@click.option("--openml-runs-per-task", type=click.IntRange(1), help="Take so many runs of a task only.")
+@click.option("--openml-server", metavar="URL", help="Another server than OpenML's own.")
+@click.option("--min-rows", default=500, show_default=True, help="Discard prediction sets with fewer rows.")
+@click.option("--max-rows", default=1000, show_default=True, help="Sample larger prediction sets down.")
+@click.option("--max-classes", default=8, show_default=True, help="Discard runs with more classes.")
+@click.option("--hard-scores", is_flag=True, help="Keep runs with scores of exactly 0 or 1.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=cores, show_default="all cores", help="Processes.")
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Tasks that are also solved in the paper's way, with CVXPY.",
+)
+@click.option("--fresh", is_flag=True, help="Throw away results in the folder and begin anew; predictions are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def study(step: str, **options: Any) -> None:
+    """Run section 4 of the paper: predictions, shifts, wrong rates, adjusters, tables, figures, claims.
+
+    \b
+    STEP is one of
+      all      everything below, in this order; what is done is not done again
+      corpus   make or fetch the predictions
+      run      adjust all tasks
+      compare  solve a sample of the tasks in the paper's way as well
+      pages    write tables, figures and the page
+      claims   print each claim of the paper with what was found here
+    """  # noqa: D301
+    try:
+        _run(step, **options)
+    except (BaserateError, ImportError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        raise click.ClickException("stopped; what is done is kept, and the same command goes on from there") from None
+
+
+def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fresh: bool, **options: Any) -> None:
+    from baserate.study.findings import Findings
+    from baserate.study.run import Study
+
+    quiet = options["quiet"]
+    if step not in ("pages", "claims"):  # these need nothing but what lies in the folder
+        work = Study(out, _plan(**options))
+        work.begin(fresh=fresh)
+        with _progress("predictions", quiet) as report:
+            paths = work.collect(jobs, report)
+        if step == "corpus":
+            _say_corpus(work.accounts(paths))
+        if step in ("all", "run"):
+            with _progress("adjusting", quiet) as report:
+                work.run(paths, jobs, report)
+        if step in ("all", "compare"):
+            with _progress("the paper's way", quiet) as report:
+                work.compare(paths, sample, report)
+    if step in ("all", "pages"):
+        written = Findings(out).write_pages(pages or out / "pages")
+        if not quiet:
+            click.echo(f"wrote {written[0]} and {len(written) - 1} files beside it", err=True)
+    if step in ("all", "claims"):
+        _say_claims(Findings(out).claims, options["as_json"])
+
+
+def _plan(**options: Any) -> Any:
+    from baserate.study.run import Plan
+    from baserate.study.runs import Rules
+
+    rules = Rules(*(options[name] for name in ("min_rows", "max_rows", "max_classes", "hard_scores")))
+    return Plan(_corpus(**options), rules, options["seed"])
+
+
+def _corpus(*, corpus: str, files: tuple[str, ...], seed: int, max_classes: int, **options: Any) -> Any:
+    """The corpus that the options name; what belongs to another one is left out."""
+    if files:
+        from baserate.study.own import OwnFiles
+
+        features = _names(options["features"])
+        return OwnFiles(files, options["label"], _names(options["columns"]) or (), options["fold"], features)
+    if corpus == "openml":
+        from baserate.study.openml_runs import OpenMLRuns
+
+        given = {"max_tasks": options["openml_max_tasks"], "runs_per_task": options["openml_runs_per_task"]}
+        given |= {"server": options["openml_server"], "max_classes": max_classes}
+        given |= {"keep_hard_scores": options["hard_scores"]}
+        return OpenMLRuns(**{name: value for name, value in given.items() if value is not None})
+    from baserate.study.offline import Offline
+
+    default = Offline()
+    datasets, models = _names(options["datasets"]), _names(options["models"])
+    return replace(default, datasets=datasets or default.datasets, models=models or default.models, seed=seed)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _say_corpus(accounts: Sequence[Account]) -> None:
+    for account in accounts:
+        verdict = f"{account.taken} of {account.folds} folds" + (f": {account.reason}" if account.reason else "")
+        click.echo(f"{account.dataset}/{account.model}: {account.rows} rows, {account.classes} classes, {verdict}")
+    click.echo(f"{sum(account.taken for account in accounts)} prediction sets of {len(accounts)} runs")
+
+
+def _say_claims(found: Sequence[Claim], as_json: bool) -> None:
+    from baserate.study.claims import text
+
+    click.echo(json.dumps([asdict(claim) for claim in found], indent=1) if as_json else text(found))
+
+
+@contextlib.contextmanager
+def _progress(what: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal; in a log, nothing."""
+    from tqdm import tqdm
+
+    with tqdm(desc=what, disable=True if quiet else None, leave=True) as bar:
+
+        def report(done: int, total: int, last: str) -> None:
+            bar.total, bar.n = total, done
+            bar.set_postfix_str(last, refresh=True)
+
+        yield report

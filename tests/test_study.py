@@ -1,0 +1,245 @@
+"""The study: tasks, results that are the same in every run and survive a kill, and the command that makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from study_support import done, plan_of, predictions, silent, the_same
+
+from baserate.cli import main
+from baserate.errors import BadFile, BadOption
+from baserate.study.findings import Findings
+from baserate.study.own import OwnFiles
+from baserate.study.run import Plan, Study, rows_of
+from baserate.study.runs import PredictionSet
+from baserate.study.tables import n_tasks
+from baserate.study.tasks import ADJUSTERS, ERRORS, Skipped, Task, tasks_of
+
+
+def test_every_combination_of_shift_and_error_is_a_task_or_is_counted(one_set: PredictionSet) -> None:
+    made = list(tasks_of(one_set, seed=0))
+    assert len(made) == 4 * 9
+    kinds = [given.shifted.kind if isinstance(given, Task) else given.kind for given in made]
+    assert [kinds.count(kind) for kind in ("prior", "concept", "covariate", "combined")] == [9] * 4
+    no_features = PredictionSet(**{**vars(one_set), "features": np.empty((200, 0)), "feature_names": ()})
+    skipped = [given for given in tasks_of(no_features, seed=0) if isinstance(given, Skipped)]
+    reasons = {(given.kind, given.reason) for given in skipped}
+    assert {("covariate", "no numeric feature varies"), ("combined", "no numeric feature varies")} <= reasons
+
+
+def test_a_task_is_made_of_the_rows_and_labels_that_the_shift_left(one_set: PredictionSet) -> None:
+    rows = {tuple(row) for row in one_set.probs}
+    for given in tasks_of(one_set, seed=0):
+        if isinstance(given, Skipped):
+            continue
+        shifted = given.shifted
+        assert 0.1 <= shifted.amount <= 0.5
+        assert {tuple(row) for row in shifted.probs} <= rows
+        assert shifted.rates == pytest.approx(np.bincount(shifted.y, minlength=3) / len(shifted.y))
+        off = given.stated - shifted.rates
+        assert off[shifted.majority] == pytest.approx(given.error, abs=1e-12)
+        assert given.width == pytest.approx(np.abs(off), abs=1e-15)
+        assert given.stated.sum() == pytest.approx(1)
+
+
+def test_amounts_differ_between_shifts_and_sets_and_come_from_the_seed(one_set: PredictionSet) -> None:
+    other = PredictionSet(**{**vars(one_set), "name": "d/m/other"})
+
+    def amounts(data: PredictionSet, seed: int) -> list[float]:
+        return [given.shifted.amount for given in tasks_of(data, seed, errors=(0.0,)) if isinstance(given, Task)]
+
+    assert amounts(one_set, 0) == amounts(one_set, 0)
+    assert len({*amounts(one_set, 0), *amounts(one_set, 1), *amounts(other, 0)}) >= 10
+
+
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_the_set_of_rates_covers_the_truth(one_set: PredictionSet, loss: str) -> None:
+    for given in tasks_of(one_set, seed=0):
+        if isinstance(given, Task):
+            known = ADJUSTERS[f"set-{loss}"](given).certificate.bounds
+            assert known is not None
+            low, high = known
+            assert (low <= given.shifted.rates + 1e-15).all()
+            assert (given.shifted.rates <= high + 1e-15).all()
+
+
+def test_results_are_losses_of_what_the_adjusters_return(one_set: PredictionSet, tmp_path: Path) -> None:
+    """By formulas of its own: minus the log of the true class, and the squared distance from the corner."""
+    file = tmp_path / "x.parquet"
+    predictions(1).to_parquet(file)
+    rows = iter(rows_of(one_set, plan_of(file)))
+    checked = 0
+    for given in tasks_of(one_set, seed=0):
+        if isinstance(given, Skipped):
+            assert next(rows)["skipped"] == given.reason
+            continue
+        p, y, k = given.shifted.probs, given.shifted.y, 3
+        for name, adjuster in ADJUSTERS.items():
+            row, a = next(rows), adjuster(given).probs
+            assert (row["adjuster"], row["shift"], row["error"]) == (name, given.shifted.kind, given.error)
+            before, after = (np.mean([((q[i] - np.eye(k)[y[i]]) ** 2).sum() for i in range(len(y))]) for q in (p, a))
+            assert [row["brier_before"], row["brier_after"]] == pytest.approx([before, after], abs=1e-14)
+            assert row["brier_reduction"] == pytest.approx(1 - after / before, abs=1e-13)
+            if (a < 0).any():
+                assert np.isnan(row["log_after"])
+            else:
+                with np.errstate(divide="ignore"):
+                    assert row["log_after"] == pytest.approx(-np.log(a[np.arange(len(y)), y]).mean())
+            checked += 1
+    assert checked > 100
+    assert next(rows, None) is None
+
+
+def test_one_row_a_task_and_adjuster(findings: Findings) -> None:
+    frame = findings.frame
+    skipped = pd.read_parquet(findings.folder / "skipped.parquet")
+    assert n_tasks(frame) + len(skipped) == 6 * 4 * 9
+    assert len(frame) == n_tasks(frame) * len(ADJUSTERS)
+    assert not frame.duplicated(["set", "shift", "error", "adjuster"]).any()
+    assert set(frame["error"]) <= set(ERRORS)
+    assert (frame["seconds"] > 0).all()
+    assert not (findings.folder / "parts").exists()
+
+
+def test_results_do_not_depend_on_the_number_of_processes(study: Study, tmp_path: Path) -> None:
+    other = Study(tmp_path / "out", study.plan)
+    done(other, jobs=2)
+    for name in ("results.parquet", "skipped.parquet"):
+        if name == "results.parquet":
+            assert the_same(other.folder / name, study.folder / name)
+        else:
+            assert pd.read_parquet(other.folder / name).equals(pd.read_parquet(study.folder / name))
+
+
+def test_another_seed_gives_other_results(study: Study, tmp_path: Path) -> None:
+    other = Study(tmp_path / "out", plan_of(Path(study.plan.corpus.files[0]), seed=1))  # type: ignore[attr-defined]
+    done(other)
+    assert not the_same(other.folder / "results.parquet", study.folder / "results.parquet")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+def test_a_study_killed_at_any_moment_is_resumed_without_a_lost_or_doubled_task(tmp_path: Path) -> None:
+    file = tmp_path / "mine.parquet"
+    predictions(24).to_parquet(file)
+    options = ["--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--max-rows", "60", "--jobs", "2"]
+    command = [sys.executable, "-m", "baserate", "study", "run", "--out", str(tmp_path / "out"), *options]
+    for parts_before_kill in (1, 9):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        parts = tmp_path / "out" / "parts"
+        give_up = time.monotonic() + 120
+        while len(list(parts.glob("*.parquet"))) < parts_before_kill and time.monotonic() < give_up:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it was still at work"
+        assert not (tmp_path / "out" / "results.parquet").exists()
+    kept = {part.name: part.stat().st_mtime_ns for part in parts.glob("*.parquet")}
+    assert len(kept) >= 9
+    subprocess.run(command, check=True, capture_output=True)
+    whole = Study(tmp_path / "whole", plan_of(file))
+    done(whole)
+    assert the_same(tmp_path / "out" / "results.parquet", tmp_path / "whole" / "results.parquet")
+    clock = json.loads((tmp_path / "out" / "clock.json").read_text())
+    assert clock["seconds"] is None, "what was done before the kill was not timed, so no time is claimed"
+
+
+def test_finished_parts_are_not_done_again(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from baserate.study import run as module
+
+    work, calls = Study(tmp_path / "out", study.plan), []
+    real = module.rows_of
+
+    def counted(data: PredictionSet, plan: Plan) -> Any:
+        calls.append(data.name)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return real(data, plan)
+
+    monkeypatch.setattr(module, "rows_of", counted)
+    with pytest.raises(KeyboardInterrupt):
+        done(work)
+    done(work)
+    assert sorted(calls) == sorted([*(f"mine/own/{fold}" for fold in range(6)), "mine/own/3"])
+    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+
+
+def test_a_folder_belongs_to_one_study(study: Study, tmp_path: Path) -> None:
+    other = Study(study.folder, plan_of(Path(study.plan.corpus.files[0]), seed=7))  # type: ignore[attr-defined]
+    with pytest.raises(BadOption, match=r"other settings \(study_seed\); choose another folder"):
+        other.begin()
+    work = Study(tmp_path / "out", study.plan)
+    done(work)
+    again = Study(tmp_path / "out", other.plan)
+    again.begin(fresh=True)
+    assert not (tmp_path / "out" / "results.parquet").exists()
+    assert list((tmp_path / "out" / "corpus").rglob("*.parquet")), "predictions are kept"
+
+
+def test_no_predictions_that_meet_the_rules(tmp_path: Path) -> None:
+    predictions(2).to_parquet(tmp_path / "mine.parquet")
+    work = Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold")))
+    work.begin()
+    with pytest.raises(BadFile, match=r"none of the 1 runs meets the rules .*fewer than 500 rows"):
+        work.run(work.collect(1, silent), 1, silent)
+
+
+def call(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["study", *arguments])
+
+
+def test_the_command_does_it_all_on_predictions_of_ones_own(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.csv", tmp_path / "out"
+    predictions(3).to_csv(file, index=False)
+    options = ("--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--sample", "3", "--out", str(out))
+    first = call(*options, "--jobs", "1")
+    assert first.exit_code == 0, first.output
+    assert "BGA for log loss at exact rates reduces it in every task" in first.output
+    assert f"wrote {out / 'pages' / 'README.md'}" in first.output
+    assert call("claims", "--out", str(out)).stdout == first.stdout, "nothing but the folder is needed"
+    as_json = json.loads(call("claims", "--out", str(out), "--json").stdout)
+    assert [claim["holds"] for claim in as_json] == [claim.holds for claim in Findings(out).claims]
+    corpus = call("corpus", *options)
+    assert "3 prediction sets of 1 runs" in corpus.output
+    assert "mine/own: 180 rows, 3 classes, 3 of 3 folds" in corpus.output
+
+
+def test_the_command_trains_what_it_is_told(tmp_path: Path) -> None:
+    result = call("corpus", "--datasets", "arrests", "--models", "naive-bayes", "--jobs", "1", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "arrests/naive-bayes: 5226 rows, 2 classes, 10 of 10 folds\n" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("claims",), "there are no results in"),
+        (("pages",), "there are no results in"),
+        (("--predictions", "nowhere.parquet"), "nowhere.parquet"),
+        (("--datasets", "iris"), "there is no data set 'iris'"),
+        (("--min-rows", "2000"), "min_rows is 2000 and max_rows 1000"),
+        (("sideways",), "'sideways' is not one of"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_an_exit_code(tmp_path: Path, arguments: Any, message: str) -> None:
+    result = call(*arguments, "--out", str(tmp_path / "out"))
+    assert result.exit_code != 0
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictions(1).to_parquet(tmp_path / "mine.parquet")
+    monkeypatch.setattr("baserate.study.run.Study.collect", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    result = call("--predictions", str(tmp_path / "mine.parquet"), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "the same command goes on from there" in result.output
