@@ -68,6 +68,19 @@ def test_link_is_the_gradient_up_to_a_constant_a_row(loss: Loss, k: int) -> None
 
 
 @every_loss
+def test_stiffness_where_there_is_one_is_the_derivative_of_the_gradient(loss: Loss, k: int) -> None:
+    p, h = inner_points(k), 1e-6
+    stiffness = loss.stiffness(p)
+    if stiffness is None:
+        assert not isinstance(loss, (br.losses.Log, br.losses.Brier)), "these promise one"
+        return
+    for j in range(k):
+        step = h * np.eye(k)[j]
+        slope = (loss.gradient(p + step) - loss.gradient(p - step)) / (2 * h)
+        np.testing.assert_allclose(slope, np.where(np.eye(k)[j] > 0, stiffness, 0), rtol=1e-4, atol=1e-6)
+
+
+@every_loss
 def test_row_map_undoes_link(loss: Loss, k: int) -> None:
     p = inner_points(k)
     np.testing.assert_allclose(loss.row_map(loss.link(p)), p, rtol=0, atol=1e-12)

@@ -212,13 +212,27 @@ class Problem:
             step = (loss.link(wanted[None]) - eta)[0] if region.distance(one[0]) > _EPS else np.zeros_like(mean)
             new = shift + np.where(np.isfinite(step), step, 0.0)
             return Point(new - wanted @ new, 0.0, wanted, one[0], self._metric(wanted), 0.0)
+        offset = float(loss.conjugate(eta, one)[0])
+        near = shift + self._towards(one[0])
         eta = eta - shift
-        offset = float(loss.conjugate(eta + shift, one)[0])
 
         def evaluate(x: FloatArray) -> Point:
             return self._point(x, offset, self._reduce_block(eta, np.ones(1), x))
 
-        return solve(evaluate, shift, self._metric(region.nearest(one[0])), region, Target(1e-6, 50)).point
+        return solve(evaluate, near, self._metric(region.nearest(one[0])), region, Target(1e-6, 50)).point
+
+    def _towards(self, one: FloatArray) -> FloatArray:
+        """The shift that takes one row into a box of rates, where the loss knows it: for log loss ``clip(c one)``."""
+        loss, region = self.model.face, self.kept_region
+        stiffness = loss.stiffness(one)
+        if stiffness is None or region.ball is not None or region.distance(one) <= _EPS:
+            return np.zeros_like(one)
+        wanted = region.nearest(one, stiffness)
+        step = (loss.link(wanted[None]) - loss.link(one[None]))[0]
+        free = (wanted > region.low) & (wanted < region.high)
+        if free.any():
+            step[free] = step[free][0]  # but for rounding they are equal, and that would look like a bound
+        return np.where(np.isfinite(step), step, 0.0)
 
     def metric(self) -> FloatArray:
         """The curvature that the dual would have if every row were the wanted rates."""

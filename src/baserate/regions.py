@@ -127,8 +127,10 @@ class Region:
         beyond = self.ball.distance(rates) - self.ball.radius
         return max(outside, beyond / float(np.sqrt(self.ball.scale.max())))
 
-    def nearest(self, rates: FloatArray) -> FloatArray:
-        """A point of the region that is near to some rates; in a box, the nearest."""
+    def nearest(self, rates: FloatArray, scale: FloatArray | None = None) -> FloatArray:
+        """A point of the region that is near to some rates; in a box, the nearest in the norm with this scale."""
+        if scale is not None and self.ball is None and not self.is_point:
+            return _share(rates, scale, self.low, self.high, 1.0)
         return self.support(np.zeros_like(rates), rates)
 
     def support(self, shift: FloatArray, near: FloatArray) -> FloatArray:
@@ -184,7 +186,8 @@ class Region:
         t = np.where(shift < margin, self.high, self.low)
         tie = shift == margin
         total = 1.0 - float(t[~tie].sum())
-        t[tie] = _share(near[tie], np.ones(int(tie.sum())), self.low[tie], self.high[tie], total)
+        low, high, number = self.low[tie], self.high[tie], int(tie.sum())
+        t[tie] = np.clip(total, low, high) if number == 1 else _share(near[tie], np.ones(number), low, high, total)
         return t
 
     def _on_sphere(self, ball: Ball, shift: FloatArray, on_face: FloatArray) -> FloatArray:

@@ -99,6 +99,10 @@ class Loss(ABC):
         """The dual point of a prediction: its gradient, up to a constant."""
         return self.gradient(p)
 
+    def stiffness(self, q: FloatArray) -> FloatArray | None:
+        """Second derivatives of ``phi`` by each coordinate, if it has no mixed ones and a start may rely on them."""
+        return None
+
     def link_logits(self, logits: FloatArray) -> FloatArray:
         """The dual point of normalised log probabilities."""
         return self.link(self.probs_of_logits(logits))

@@ -35,6 +35,9 @@ class Brier(Loss):
     def gradient(self, q: FloatArray) -> FloatArray:
         return 2.0 * q
 
+    def stiffness(self, q: FloatArray) -> FloatArray:
+        return np.full_like(q, 2.0)
+
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
         if bounded:
             return onto_simplex(0.5 * x)

@@ -38,6 +38,9 @@ class Log(Loss):
         with np.errstate(divide="ignore"):
             return np.log(p)
 
+    def stiffness(self, q: FloatArray) -> FloatArray:
+        return 1.0 / np.maximum(q, np.finfo(np.float64).tiny)
+
     def link_logits(self, logits: FloatArray) -> FloatArray:
         return logits
 
