@@ -120,6 +120,31 @@ def test_features_of_a_dataframe_are_its_numeric_columns(kind: Any) -> None:
     assert br.shifts.covariate(y, frame, 0.5).feature == "useful"
 
 
+def test_dataframes_without_column_names_and_without_numbers() -> None:
+    y = np.repeat(["a", "b"], [60, 40])
+    assert br.shifts.covariate(y, pd.DataFrame({0: np.arange(100), 1: 1.0}), 0.5).feature == 0
+    with pytest.raises(ImpossibleShift, match="needs a numeric feature"):
+        br.shifts.covariate(y, pd.DataFrame({"name": ["x"] * 100}), 0.5)
+    gaps = pl.DataFrame({"age": [None, *range(99)]})
+    assert br.shifts.covariate(y, gaps, 0.5).rows[0] == 0, "a missing value goes last"
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-200, 1e308, -7.3])
+def test_a_constant_is_no_feature_and_the_size_of_numbers_does_not_matter(value: float) -> None:
+    y = np.repeat([0, 1], [600, 400])
+    with pytest.raises(ImpossibleShift, match="that varies"):
+        br.shifts.covariate(y, np.full((1000, 1), value), 0.3)
+    features = np.column_stack([np.tile([0.0, 1.0], 500), value * (y == 0) * np.linspace(0.5, 1, 1000)])
+    assert br.shifts.covariate(y, features, 0.3).feature == 1
+
+
+def test_a_class_that_vanishes_on_the_way_is_the_cause() -> None:
+    y = np.repeat([0, 1, 2], [1, 1, 1])
+    with pytest.raises(ImpossibleShift) as caught:
+        br.shifts.combined(y, None, 0.45)
+    assert caught.value.cause == "a class would vanish"
+
+
 def test_missing_values_of_a_feature_go_last() -> None:
     y = np.repeat([0, 1], [6, 4])
     feature = np.array([np.nan, 1, 2, 3, 4, 5, 9, 9, 9, 9.0])
@@ -194,6 +219,11 @@ def test_an_impossible_shift_travels_between_processes() -> None:
         (lambda: br.shifts.prior([], 0.2), BadLabels, "at least one row"),
         (lambda: br.shifts.prior([[0, 1]], 0.2), BadLabels, r"shape \(1, 2\)"),
         (lambda: br.shifts.prior([0.0, np.nan], 0.2), BadLabels, "row 1 is missing"),
+        (lambda: br.shifts.prior(np.array(["a", "a", np.nan], dtype=object), 0.2), BadLabels, "row 2 is missing"),
+        (lambda: br.shifts.prior([0, 0, 1], 0.2, seed=-1), BadOption, "whole number of 0 or more"),
+        (lambda: br.shifts.misstated([0.7, 0.3], [0], np.nan), BadOption, "between -1 and 1, not nan"),
+        (lambda: br.shifts.misstated([0.7, 0.3], [0.5], 0.1), BadOption, "positions of classes, 0 to 1"),
+        (lambda: br.shifts.misstated([0.7, 0.3], [2], 0.1), BadOption, "positions of classes"),
         (lambda: br.shifts.prior(np.array([0, None, "a"], dtype=object), 0.2), BadLabels, "mixes values"),
         (lambda: br.shifts.covariate([0, 0, 1], [[1.0], [2.0]], 0.2), BadOption, "there are 3 labels"),
         (lambda: br.shifts.combined([0] * 9 + [1], [["x"]] * 10, 0.2), BadOption, "must hold numbers"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +17,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from study_support import done, plan_of, predictions, silent, the_same
+from study_support import SMALL, done, plan_of, predictions, silent, the_same
 
 from baserate.cli import main
 from baserate.errors import BadFile, BadOption
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
 from baserate.study.run import Plan, Study, rows_of
-from baserate.study.runs import PredictionSet
+from baserate.study.runs import PredictionSet, Rules
 from baserate.study.tables import n_tasks
 from baserate.study.tasks import ADJUSTERS, ERRORS, Skipped, Task, tasks_of
 
@@ -32,7 +34,7 @@ def test_every_combination_of_shift_and_error_is_a_task_or_is_counted(one_set: P
     assert len(made) == 4 * 9
     kinds = [given.shifted.kind if isinstance(given, Task) else given.kind for given in made]
     assert [kinds.count(kind) for kind in ("prior", "concept", "covariate", "combined")] == [9] * 4
-    no_features = PredictionSet(**{**vars(one_set), "features": np.empty((200, 0)), "feature_names": ()})
+    no_features = PredictionSet(**{**vars(one_set), "features": np.empty((200, 0))})
     skipped = [given for given in tasks_of(no_features, seed=0) if isinstance(given, Skipped)]
     reasons = {(given.kind, given.reason) for given in skipped}
     assert {("covariate", "no numeric feature varies"), ("combined", "no numeric feature varies")} <= reasons
@@ -169,8 +171,124 @@ def test_finished_parts_are_not_done_again(study: Study, tmp_path: Path, monkeyp
     with pytest.raises(KeyboardInterrupt):
         done(work)
     done(work)
-    assert sorted(calls) == sorted([*(f"mine/own/{fold}" for fold in range(6)), "mine/own/3"])
+    assert sorted(calls) == sorted([*(f"mine/mine/{fold}" for fold in range(6)), "mine/mine/3"])
     assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+
+
+def test_only_files_of_a_study_are_thrown_away(study: Study, tmp_path: Path) -> None:
+    work = Study(tmp_path, study.plan)
+    (tmp_path / "settings.json").write_text('{"mine": 1}')
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "precious").write_text("keep me")
+    for fresh in (False, True):
+        with pytest.raises(BadFile, match=r"settings.json is not of a study; choose another folder"):
+            work.begin(fresh=fresh)
+    assert json.loads((tmp_path / "settings.json").read_text()) == {"mine": 1}
+    (tmp_path / "settings.json").unlink()
+    done(work)
+    work.begin(fresh=True)
+    assert (tmp_path / "parts" / "precious").read_text() == "keep me"
+    assert not (tmp_path / "results.parquet").exists()
+
+
+def test_a_first_attempt_that_failed_leaves_the_folder_free(tmp_path: Path) -> None:
+    predictions(2).to_parquet(tmp_path / "mine.parquet")
+    out = tmp_path / "out"
+    wrong = Study(out, Plan(OwnFiles((str(tmp_path / "mine.parquet"),), label="nope", fold="fold"), SMALL))
+    with pytest.raises(BadFile, match="has no column 'nope'"):
+        done(wrong)
+    assert n_tasks(done(Study(out, plan_of(tmp_path / "mine.parquet"))).frame) > 0
+
+
+def test_a_resumed_study_has_one_version_of_everything(study: Study, tmp_path: Path) -> None:
+    work = Study(tmp_path / "out", study.plan)
+    done(work)
+    note = tmp_path / "out" / "settings.json"
+    older = json.loads(note.read_text())
+    older["versions"]["numpy"] = "0.1"
+    note.write_text(json.dumps(older))
+    work.begin()
+    (tmp_path / "out" / "results.parquet").unlink()
+    with pytest.raises(BadOption, match=r"other settings \(versions\)"):
+        work.begin()
+
+
+def test_two_studies_do_not_work_in_one_folder_at_once(study: Study) -> None:
+    pytest.importorskip("fcntl")
+    with study.alone(), pytest.raises(BadOption, match="another study is at work"), study.alone():
+        pass
+    with study.alone():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("settings.json", b"{bad", "settings.json is damaged"),
+        ("settings.json", b"[]", "settings.json is not of a study"),
+        ("results.parquet", b"PAR1", "results.parquet is damaged"),
+        ("skipped.parquet", b"", "skipped.parquet is damaged"),
+        ("skipped.parquet", None, "skipped.parquet is missing"),
+        ("corpus.json", None, "corpus.json is missing"),
+        ("comparison.json", b'{"a": 1}', "comparison.json is damaged"),
+        ("clock.json", b"x", "clock.json is damaged"),
+    ],
+)
+def test_damaged_files_are_named(study: Study, tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    work = Study(tmp_path / "out", study.plan)
+    shutil.copytree(study.folder, work.folder)
+    (work.folder / name).unlink(missing_ok=True)
+    if content is not None:
+        (work.folder / name).write_bytes(content)
+    with pytest.raises(BadFile, match=message):
+        done(work).write_pages(tmp_path / "pages")
+
+
+def test_a_part_that_a_disk_has_damaged_is_made_again(study: Study, tmp_path: Path) -> None:
+    work = Study(tmp_path / "out", study.plan)
+    (work.folder / "parts").mkdir(parents=True)
+    (work.folder / "parts" / "mine-3.parquet").write_bytes(b"")
+    done(work)
+    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+
+
+@pytest.mark.parametrize("labels", [["a"] * 60, ["a", "b"] * 30])
+def test_a_study_without_a_single_task_says_why(tmp_path: Path, labels: list[str]) -> None:
+    pd.DataFrame({"y": labels, "p_a": 0.6, "p_b": 0.4}).to_parquet(tmp_path / "mine.parquet")
+    work = Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),)), SMALL))
+    reason = r"none of the 36 tasks can be made: .*no minority class|a class does not occur"
+    with pytest.raises(ValueError, match=reason):
+        done(work)
+    assert not (work.folder / "results.parquet").exists()
+
+
+def test_hard_scores_are_studied_where_the_rules_let_them_in(tmp_path: Path) -> None:
+    """Some rates are then impossible, and some losses infinite before; neither is counted for or against anyone."""
+    frame = predictions(2, rows=300)
+    hard = frame[["p_a", "p_b", "p_c"]].to_numpy()
+    hard[:, 2] = np.where((hard[:, 2] < 0.2) & (frame["y"] != "c"), 0.0, hard[:, 2])
+    hard[5] = [1.0, 0.0, 0.0] if frame["y"][5] != "a" else [0.0, 1.0, 0.0]  # surely wrong: infinite log loss
+    hard /= hard.sum(axis=1, keepdims=True)
+    frame.assign(p_a=hard[:, 0], p_b=hard[:, 1], p_c=hard[:, 2]).to_parquet(tmp_path / "mine.parquet")
+    rules = Rules(50, 500, hard_scores=True)
+    found = done(Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold"), rules)))
+    results = found.frame
+    assert np.isinf(results["log_before"]).any()
+    assert results.loc[np.isinf(results["log_before"]), "log_reduction"].isna().all()
+    assert (results["impossible"].dropna() == "hard zeros").all()
+    assert all(claim.holds is not False for claim in found.claims if claim.paper.startswith("guaranteed"))
+    found.write_pages(tmp_path / "pages")
+    assert "nan" not in (tmp_path / "pages" / "README.md").read_text()
+
+
+def test_perfect_predictions_have_nothing_to_reduce(tmp_path: Path) -> None:
+    y = np.repeat(["a", "b"], [180, 120])
+    frame = pd.DataFrame({"y": y, "p_a": (y == "a") * 1.0, "p_b": (y == "b") * 1.0, "x": np.arange(300.0)})
+    frame.to_parquet(tmp_path / "mine.parquet")
+    plan = Plan(OwnFiles((str(tmp_path / "mine.parquet"),)), Rules(50, 500, hard_scores=True), errors=(0.0,))
+    results = done(Study(tmp_path / "out", plan)).frame
+    assert results.loc[results["brier_before"] == 0, "brier_reduction"].isna().all()
+    assert results["impossible"].notna().any(), "hard zeros allow one set of rates only"
 
 
 def test_a_folder_belongs_to_one_study(study: Study, tmp_path: Path) -> None:
@@ -210,7 +328,7 @@ def test_the_command_does_it_all_on_predictions_of_ones_own(tmp_path: Path) -> N
     assert [claim["holds"] for claim in as_json] == [claim.holds for claim in Findings(out).claims]
     corpus = call("corpus", *options)
     assert "3 prediction sets of 1 runs" in corpus.output
-    assert "mine/own: 180 rows, 3 classes, 3 of 3 folds" in corpus.output
+    assert "mine/mine: 180 rows, 3 classes, 3 of 3 folds" in corpus.output
 
 
 def test_the_command_trains_what_it_is_told(tmp_path: Path) -> None:
@@ -228,13 +346,29 @@ def test_the_command_trains_what_it_is_told(tmp_path: Path) -> None:
         (("--datasets", "iris"), "there is no data set 'iris'"),
         (("--min-rows", "2000"), "min_rows is 2000 and max_rows 1000"),
         (("sideways",), "'sideways' is not one of"),
+        (("claims", "--fresh"), "--fresh would throw it away"),
+        (("--datasets", ","), "names nothing"),
+        (("--seed", "-1"), "-1 is not in the range"),
     ],
 )
 def test_mistakes_end_in_one_line_and_an_exit_code(tmp_path: Path, arguments: Any, message: str) -> None:
     result = call(*arguments, "--out", str(tmp_path / "out"))
     assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), "an error message, not a traceback"
     assert message in result.output
-    assert "Traceback" not in result.output
+    assert len([line for line in result.output.splitlines() if line.startswith("Error: ")]) == 1
+    assert not (tmp_path / "out" / "settings.json").exists(), "nothing is begun"
+
+
+def test_what_is_not_installed_is_said_before_anything_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tqdm" else found(name))
+    result = call("--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert result.output == 'Error: the study needs tqdm: pip install "baserate[study]"\n'
+    assert not (tmp_path / "out").exists()
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,6 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert one.probs == pytest.approx(frame[["p_a", "p_b", "p_c"]].to_numpy()[rows], abs=1e-15)
     assert ["abc"[label] for label in one.y] == frame["y"][rows].tolist()
     assert one.features[:, 0].tolist() == frame["age"][rows].tolist()
-    assert one.feature_names == ("age",)
     others = frame["y"][frame["fold"] != 1]
     assert one.training_rates == pytest.approx([(others == name).mean() for name in "abc"])
     assert run.account.taken == run.account.folds == 3
@@ -67,9 +66,9 @@ def test_the_rules_discard_runs_and_say_why(tmp_path: Path, change: Any, rules: 
 
 
 def test_rules_are_parameters(tmp_path: Path) -> None:
-    hard = make_run(tmp_path / "hard.parquet", [[1.0, 0.0]] * 50, ["a"] * 50, [0] * 50)
+    hard = make_run(tmp_path / "hard.parquet", [[1.0, 0.0]] * 50, ["a", "b"] * 25, [0] * 50)
     assert len(read_run(hard, Rules(40, 60, hard_scores=True), seed=0).sets) == 1
-    many = make_run(tmp_path / "many.parquet", np.full((50, 9), 1 / 9), ["a"] * 50, [0] * 50, "abcdefghi")
+    many = make_run(tmp_path / "many.parquet", np.full((45, 9), 1 / 9), list("abcdefghi") * 5, [0] * 45, "abcdefghi")
     assert read_run(many, SMALL, seed=0).account.reason == "9 classes"
     assert len(read_run(many, Rules(40, 60, max_classes=9), seed=0).sets) == 1
     with pytest.raises(BadOption, match="min_rows is 70 and max_rows 60"):
@@ -93,8 +92,23 @@ def test_large_sets_are_sampled_down_always_in_the_same_way(tmp_path: Path) -> N
 
 
 def test_rounded_rows_are_made_to_sum_to_1(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "run.parquet", [[0.333333, 0.666666]] * 40, ["a"] * 40, [0] * 40)
+    path = make_run(tmp_path / "run.parquet", [[0.333333, 0.666666]] * 40, ["a", "b"] * 20, [0] * 40)
     assert read_run(path, SMALL, seed=0).sets[0].probs.sum(axis=1) == pytest.approx(1, abs=1e-15)
+
+
+def test_a_model_must_have_seen_every_class(tmp_path: Path) -> None:
+    """Prior adjustment divides by the rate in training; a class that was never seen there has none."""
+    y = ["a", "b"] * 30 + ["a"] * 59 + ["c"]
+    path = make_run(tmp_path / "run.parquet", np.full((120, 3), 1 / 3), y, [0] * 60 + [1] * 60, "abc")
+    run = read_run(path, SMALL, seed=0)
+    assert list(run.sets) == [], "fold 0 was trained without b, fold 1 without c"
+    assert run.account.reason == "a class does not occur where the model was trained"
+
+
+def test_a_damaged_run_says_how_to_mend_it(tmp_path: Path) -> None:
+    (tmp_path / "run.parquet").write_bytes(b"")
+    with pytest.raises(BadFile, match=r"is damaged .*delete it"):
+        read_run(tmp_path / "run.parquet", SMALL, seed=0)
 
 
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -204,7 +218,7 @@ def test_files_of_any_kind_give_the_same_run(tmp_path: Path) -> None:
     runs = [read_run(path, SMALL, seed=0) for path in corpus.collect(tmp_path / "runs", 1, silent)]
     assert [run.account.dataset for run in runs] == ["a", "b", "c"]
     for run in runs:
-        assert run.sets[1].feature_names == ("age", "size"), "numeric, and neither label, fold nor probability"
+        assert run.sets[1].features.shape[1] == 2, "age and size: numeric, and neither label, fold nor probability"
         assert run.sets[1].probs == pytest.approx(runs[0].sets[1].probs, abs=1e-15)
         assert run.sets[1].features == pytest.approx(runs[0].sets[1].features, abs=1e-15)
         assert (run.sets[1].y == runs[0].sets[1].y).all()
@@ -246,8 +260,6 @@ def test_files_that_cannot_be_used_say_where(
 ) -> None:
     frame, file = change(predictions(1)), tmp_path / f"mine.{suffix}"
     frame.to_parquet(file) if suffix == "parquet" else frame.to_csv(file, index=False)
-    if suffix == "csv" and "row 7" in message:
-        message = "label in row 7, column 'y', is ''"
     with pytest.raises(BadFile, match=message) as caught:
         OwnFiles((str(file),), **options).collect(tmp_path / "runs", 1, silent)
     assert str(file) in str(caught.value)
@@ -267,6 +279,67 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, content: b
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadFile, match=re.escape(message)):
         OwnFiles((str(tmp_path / name),)).collect(tmp_path / "runs", 1, silent)
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [
+        (["true", "false"], ["p_true", "p_false"]),
+        (["001", "002"], ["p_001", "p_002"]),
+        (["1.0", "2.0"], ["p_1", "p_2"]),
+        (["weiß", "grün gelb"], ["p_weiß", "p_grün gelb"]),
+    ],
+)
+def test_labels_of_a_csv_file_are_taken_as_they_are_written(tmp_path: Path, labels: Any, columns: Any) -> None:
+    frame = pd.DataFrame({"y": labels * 30, columns[0]: 0.25, columns[1]: 0.75})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    path = OwnFiles((str(tmp_path / "mine.csv"),)).collect(tmp_path / "runs", 1, silent)[0]
+    assert read_run(path, SMALL, seed=0).sets[0].y.tolist() == [0, 1] * 30
+
+
+def test_numbers_and_booleans_of_a_parquet_file_find_their_columns(tmp_path: Path) -> None:
+    for name, values, columns in (("b", [True, False], ["p_true", "p_false"]), ("i", [1, 2], ["p_1", "p_2"])):
+        pd.DataFrame({"y": values * 30, columns[0]: 0.25, columns[1]: 0.75}).to_parquet(tmp_path / f"{name}.parquet")
+        path = OwnFiles((str(tmp_path / f"{name}.parquet"),)).collect(tmp_path / "runs", 1, silent)[0]
+        assert read_run(path, SMALL, seed=0).sets[0].y.tolist() == [0, 1] * 30
+
+
+def test_a_large_id_is_a_feature_like_any_other(tmp_path: Path) -> None:
+    predictions(1).assign(id=2**60 + np.arange(60)).to_parquet(tmp_path / "mine.parquet")
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)[0]
+    assert read_run(path, SMALL, seed=0).sets[0].features.shape[1] == 3
+
+
+def test_folds_may_have_any_name_and_must_all_be_there(tmp_path: Path) -> None:
+    frame = predictions(3).assign(month=lambda f: f["fold"].map({0: "May", 1: "June", 2: "July"}))
+    frame.to_parquet(tmp_path / "mine.parquet")
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="month").collect(tmp_path / "runs", 1, silent)[0]
+    assert list(read_run(path, SMALL, seed=0).sets) == [0, 1, 2]
+    frame.assign(month=frame["month"].where(frame.index != 9)).to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(BadFile, match="the fold in row 9, column 'month', is missing"):
+        OwnFiles((str(tmp_path / "gap.parquet"),), fold="month").collect(tmp_path / "runs", 1, silent)
+
+
+def test_columns_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    predictions(1).assign(q_a=0.1).to_parquet(tmp_path / "mine.parquet")
+    with pytest.raises(BadFile, match="'p_a' and 'q_a' are both of class 'a'"):
+        OwnFiles((str(tmp_path / "mine.parquet"),), columns=("p_*", "q_*")).collect(tmp_path / "runs", 1, silent)
+    with pytest.raises(BadOption, match="more than one star"):
+        OwnFiles(("mine.parquet",), columns=("*_*",))
+    predictions(1).assign(when=pd.Timestamp("2020-01-01")).to_parquet(tmp_path / "time.parquet")
+    with pytest.raises(BadFile, match="column 'when' does not hold numbers"):
+        OwnFiles((str(tmp_path / "time.parquet"),), features=("when",)).collect(tmp_path / "runs", 1, silent)
+
+
+def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
+    predictions(1).to_parquet(tmp_path / "mine.parquet")
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / "mine.parquet"
+    copy.write_bytes((tmp_path / "mine.parquet").read_bytes())
+    one, other = (OwnFiles((str(path),)).settings() for path in (tmp_path / "mine.parquet", copy))
+    assert one == other
+    predictions(1, seed=1).to_parquet(copy)
+    assert OwnFiles((str(copy),)).settings() != one
 
 
 def test_two_files_of_one_name_are_refused() -> None:

@@ -84,26 +84,44 @@ def test_one_exception_refutes_a_guarantee(
 ) -> None:
     claim = verdict(claims(spoiled(findings.frame, adjuster, error, measure, 1e-9), 6, None), start)
     assert not claim.holds
-    assert claim.ours.startswith("1 exceptions")
-    tiny = claims(spoiled(findings.frame, adjuster, error, measure, 1e-14), 6, None)
-    assert verdict(tiny, start).ours.startswith("0 exceptions") or start.startswith("UGA")
+    assert claim.why == "This contradicts the theorem."
+    assert claim.ours.startswith("1 exception in")
+
+
+def test_rounding_is_no_exception_but_less_than_certified_is(findings: Findings) -> None:
+    claim = verdict(claims(spoiled(findings.frame, "bga-log", 0.0, "log", 1e-14), 6, None), "BGA for log loss at exact")
+    assert "0 exceptions" in claim.ours
+    assert "1 fell by less than certified" in claim.ours
+    assert not claim.holds
+
+
+def test_claims_without_a_task_to_judge_them_by_cannot_be_told(findings: Findings) -> None:
+    wrong = claims(findings.frame[findings.frame["error"] != 0], 6, None)
+    for start in ("BGA for log loss at exact", "UGA is dominated", "BGA reduces log loss more"):
+        assert verdict(wrong, start).holds is None, start
+        assert verdict(wrong, start).why
+    exact = claims(findings.frame[findings.frame["error"] == 0], 6, None)
+    assert verdict(exact, "With rates that are off").holds is None
+    assert "cannot be told" in text(exact)
+    assert all(claim.why for claim in [*wrong, *exact] if not claim.holds), "each says why"
 
 
 def test_claims_that_something_can_happen_need_a_case_of_it(findings: Findings) -> None:
     frame = findings.frame.copy()
     frame["brier_after"] = frame["brier_before"] - 0.01
     found = claims(frame, 6, None)
-    assert not verdict(found, "PPA sometimes raises the Brier").holds
-    assert not verdict(found, "BGA for log loss, the wrong loss").holds
+    for start in ("PPA sometimes raises the Brier", "BGA for log loss, the wrong loss"):
+        assert verdict(found, start).holds is None
+        assert verdict(found, start).why == "It did not happen in these tasks."
 
 
 def test_cells_won_are_counted_and_near_zero_losses_are_shown_as_the_reason(findings: Findings) -> None:
     frame = findings.frame.copy()
     frame["log_reduction"] = np.where(frame["adjuster"] == "bga-log", 0.2, 0.1)
     assert verdict(claims(frame, 6, None), "BGA reduces log loss more").ours == "15/15 cells"
-    nothing_to_lose = (frame["adjuster"] == "bga-log") & (frame["set"] == "mine/own/0") & (frame["error"] != 0)
+    nothing_to_lose = (frame["adjuster"] == "bga-log") & (frame["set"] == "mine/mine/0") & (frame["error"] != 0)
     frame.loc[nothing_to_lose, "log_reduction"] = -1000.0
-    frame.loc[frame["set"] == "mine/own/0", "log_before"] = 1e-5
+    frame.loc[frame["set"] == "mine/mine/0", "log_before"] = 1e-5
     claim = verdict(claims(frame, 6, None), "BGA reduces log loss more")
     assert not claim.holds
     assert "15/15 without the" in claim.why
@@ -111,7 +129,7 @@ def test_cells_won_are_counted_and_near_zero_losses_are_shown_as_the_reason(find
 
 
 def test_the_figure_shows_every_cell_with_its_means(findings: Findings) -> None:
-    figure = draw(findings.frame, "bga-and-ppa")
+    figure = draw(pd.concat([findings.frame] * 10), "bga-and-ppa")
     axes = figure.get_axes()
     assert len(axes) == 2 * 3 * 5
     assert [ax.get_title() for ax in axes[:5]] == [
@@ -128,6 +146,32 @@ def test_the_figure_shows_every_cell_with_its_means(findings: Findings) -> None:
                 assert heights == pytest.approx([value for value in wanted if value >= -0.6])
                 assert len(ax.collections) == 2, "two halves"
     plt.close(figure)
+
+
+def test_few_values_are_drawn_one_by_one(findings: Findings) -> None:
+    few = findings.frame[findings.frame["set"] == "mine/mine/0"]
+    figure = draw(few, "point-and-set")
+    drawn = [line.get_ydata() for ax in figure.get_axes() for line in ax.get_lines() if line.get_marker() == "o"]
+    for measure in ("brier", "log"):
+        for adjuster in (f"bga-{measure}", f"set-{measure}"):
+            values = few[few["adjuster"] == adjuster][f"{measure}_reduction"]
+            assert set(values[values >= -0.6]) <= set(np.concatenate(drawn))
+    plt.close(figure)
+
+
+def test_a_half_is_as_wide_as_the_share_of_the_tasks_that_it_shows(findings: Findings) -> None:
+    frame = pd.concat([findings.frame] * 10, ignore_index=True)
+
+    def width(table: pd.DataFrame) -> float:
+        figure = draw(table, "bga-and-ppa")
+        x = figure.get_axes()[0].collections[0].get_paths()[0].vertices[:, 0]
+        plt.close(figure)
+        return float(np.ptp(x))
+
+    cell = frame.index[(frame["adjuster"] == "bga-brier") & (frame["size"] == "high") & (frame["off"] == 0)]
+    whole = width(frame)
+    frame.loc[cell[: len(cell) // 2], "brier_reduction"] = -np.inf
+    assert width(frame) == pytest.approx(whole / 2, rel=0.1)
 
 
 def test_a_mean_below_the_picture_is_marked(findings: Findings) -> None:
@@ -195,6 +239,21 @@ def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findin
     stamp = (study.folder / "comparison.json").stat().st_mtime_ns
     study.compare(paths, 12, silent)
     assert (study.folder / "comparison.json").stat().st_mtime_ns == stamp, "not solved again"
+
+
+def test_a_solver_that_fails_is_no_reference(
+    findings: Findings, one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cvxpy.error import SolverError
+
+    def fails(*_: object, **options: object) -> None:
+        raise SolverError("no")
+
+    given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
+    monkeypatch.setattr("baserate.study.reference.cvxpy_answer", fails)
+    found = compare([given], silent)
+    assert (found.brier_checked, found.log_checked, found.papers_failures) == (0, 0, 3)
+    assert verdict(claims(findings.frame, 6, found), "BGA here is the answer").holds is None
 
 
 def test_a_wrong_adjuster_would_be_found(one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -394,7 +394,7 @@ def test_run_files_are_read_by_the_study(server: OpenMLServer, tmp_path: Path) -
     assert run.account.dataset == "coins-task-11"
     assert run.account.model == "weka.NaiveBayes(1)-run-101"
     assert run.account.taken == run.account.folds == 10
-    assert run.sets[3].feature_names == ("weight",)
+    assert run.sets[3].features.shape[1] == 1
     assert sorted(run.sets[3].features[:, 0] * 8) == [3, 13, 23, 33, 43, 53]
     assert "run 101" in run.account.source
     model = read_run(three, Rules(min_rows=2), seed=0).account

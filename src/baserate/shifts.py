@@ -233,8 +233,12 @@ def misstated(rates: ArrayLike, majority: ArrayLike, error: float) -> FloatArray
     array([0.64, 0.28, 0.08])
     """
     pi = as_rates(rates, None, np.size(rates))
-    large = np.zeros(len(pi), dtype=bool)
-    large[np.asarray(majority, dtype=np.intp)] = True
+    if not is_number(error) or not abs(error) < 1:
+        raise BadOption(f"the error of a rate must be a number between -1 and 1, not {error!r}")
+    places = np.asarray(majority)
+    if places.dtype.kind not in "iu" or places.size == 0 or not ((places >= 0) & (places < len(pi))).all():
+        raise BadOption(f"majority must be positions of classes, 0 to {len(pi) - 1}, not {majority!r}")
+    large = np.isin(np.arange(len(pi)), places)
     if large.all() and error:
         raise ImpossibleShift("all classes are majority classes, so none is left to make up for the error", NO_MINORITY)
     # The last digits of 0.08 - 0.08 decide nothing: a rate that close to 0 or 1 is 0 or 1.
@@ -271,13 +275,18 @@ class _State:
             raise BadLabels(f"y has shape {labels.shape}; pass one label a row, and at least one row")
         if not is_number(amount) or not 0 < amount < 1:
             raise BadOption(f"the amount of a shift must be a number between 0 and 1, not {amount!r}")
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise BadLabels(f"the label of row {int(np.argmax(np.isnan(labels)))} is missing (NaN)")
+        missing = labels != labels if labels.dtype.kind in "fO" else np.zeros(len(labels), dtype=bool)
+        if missing.any():
+            raise BadLabels(f"the label of row {int(np.argmax(missing))} is missing (NaN)")
         try:
             classes, codes = np.unique(labels, return_inverse=True)
         except TypeError:
             raise BadLabels("y mixes values that cannot be compared, such as None and names; drop those rows") from None
-        return cls(codes.astype(np.intp), classes, float(amount), np.random.default_rng(seed))
+        try:
+            rng = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise BadOption(f"seed must be a whole number of 0 or more, or a random generator, not {seed!r}") from None
+        return cls(codes.astype(np.intp), classes, float(amount), rng)
 
     def thin_out(self) -> None:
         in_majority = np.isin(self.codes, self.large)
@@ -291,12 +300,14 @@ class _State:
         # kept / (kept + rest) = share
         kept = self.rng.choice(np.flatnonzero(in_majority), round(rest * share / (1 - share)), replace=False)
         self._keep(np.sort(np.concatenate([kept, np.flatnonzero(~in_majority)])))
+        self._check()
 
     def relabel(self) -> None:
         candidates = np.flatnonzero(np.isin(self.codes, self.large))
         chosen = self.rng.choice(candidates, round(self.amount * len(candidates)), replace=False)
         self.codes = self.codes.copy()
         self.codes[chosen] = self.rng.choice(self.small, len(chosen))
+        self._check()
 
     def cut(self, features: Any) -> None:
         values, names = _numeric(features, int(self.counts.sum()))
@@ -310,14 +321,18 @@ class _State:
         gone = members[order[: round(self.amount * len(members))]]
         self.feature = names[best]
         self._keep(np.setdiff1d(np.arange(len(self.codes)), gone))
+        self._check()
 
     def _keep(self, which: IndexArray) -> None:
         self.rows, self.codes = self.rows[which], self.codes[which]
 
-    def end(self, kind: str) -> Shifted:
+    def _check(self) -> None:
         counts = np.bincount(self.codes, minlength=len(self.classes))
         if (counts == 0).any():
             raise ImpossibleShift(f"class {self.classes.tolist()[int(np.argmin(counts))]!r} would vanish", VANISHES)
+
+    def end(self, kind: str) -> Shifted:
+        counts = np.bincount(self.codes, minlength=len(self.classes))
         return Shifted(
             kind,
             self.amount,
@@ -339,10 +354,12 @@ def _numeric(features: Any, n_rows: int) -> tuple[FloatArray, list[Any]]:
         import narwhals as nw
         import narwhals.selectors as ncs
 
-        frame = nw.from_native(features, eager_only=True).select(ncs.numeric())
-        names: list[Any] = frame.columns
-        columns = [frame[name].cast(nw.Float64).to_numpy() for name in names]
-        values = np.column_stack(columns) if columns else np.empty((len(frame), 0))
+        frame = nw.from_native(features, eager_only=True)
+        numeric = list(frame.select(ncs.numeric()).iter_columns())  # not by name: 0 would be taken for a row
+        names: list[Any] = [column.name for column in numeric]
+        values = np.empty((len(frame), len(numeric)))
+        for j, column in enumerate(numeric):
+            values[:, j] = column.cast(nw.Float64).to_numpy()
     else:
         try:
             values = np.asarray(features, dtype=np.float64)
@@ -362,8 +379,9 @@ def _best_feature(values: FloatArray, member: NDArray[np.bool_]) -> int | None:
     for j, column in enumerate(values.T):
         known = ~np.isnan(column)
         x, z = column[known], member[known].astype(float)
-        if len(x) < 2:
-            continue
+        if len(x) < 2 or x.min() == x.max():
+            continue  # what rounding leaves of a constant minus its mean would look like a correlation
+        x /= np.abs(x).max()  # so that no square overflows
         x, z = x - x.mean(), z - z.mean()
         scale = np.sqrt(x @ x) * np.sqrt(z @ z)
         if scale > 0 and abs(x @ z) / scale > largest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from baserate.study.runs import Account
 
 STEPS = ("all", "corpus", "run", "compare", "pages", "claims")
+_READING = ("pages", "claims")  # need nothing but what lies in the folder
 
 
 @click.command(
@@ -70,12 +72,14 @@ Examples:
 @click.option("--models", help="Models of the offline corpus, separated by commas.  [default: all]")
 @click.option("--openml-max-tasks", type=click.IntRange(1), help="Take the first so many tasks only.")
 @click.option("--openml-runs-per-task", type=click.IntRange(1), help="Take so many runs of a task only.")
+@click.option("--openml-min-rows", type=click.IntRange(1), help="Least rows of a data set.  [default: 2000]")
+@click.option("--openml-max-rows", type=click.IntRange(1), help="Most rows of a data set.  [default: 1000000]")
 @click.option("--openml-server", metavar="URL", help="Another server than OpenML's own.")
 @click.option("--min-rows", default=500, show_default=True, help="Discard prediction sets with fewer rows.")
 @click.option("--max-rows", default=1000, show_default=True, help="Sample larger prediction sets down.")
 @click.option("--max-classes", default=8, show_default=True, help="Discard runs with more classes.")
 @click.option("--hard-scores", is_flag=True, help="Keep runs with scores of exactly 0 or 1.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=cores, show_default="all cores", help="Processes.")
 @click.option(
     "--sample",
@@ -108,12 +112,28 @@ def study(step: str, **options: Any) -> None:
 
 
 def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fresh: bool, **options: Any) -> None:
+    _check_extra()
+    quiet = options["quiet"]
+    if step not in _READING:
+        _work(step, out, jobs, sample, fresh, **options)
+    elif fresh:
+        raise click.UsageError(f"{step} reads what is there; --fresh would throw it away")
     from baserate.study.findings import Findings
+
+    if step in ("all", "pages"):
+        written = Findings(out).write_pages(pages or out / "pages")
+        if not quiet:
+            click.echo(f"wrote {written[0]} and {len(written) - 1} files beside it", err=True)
+    if step in ("all", "claims"):
+        _say_claims(Findings(out).claims, options["as_json"])
+
+
+def _work(step: str, out: Path, jobs: int, sample: int, fresh: bool, **options: Any) -> None:
     from baserate.study.run import Study
 
     quiet = options["quiet"]
-    if step not in ("pages", "claims"):  # these need nothing but what lies in the folder
-        work = Study(out, _plan(**options))
+    work = Study(out, _plan(**options))
+    with work.alone():
         work.begin(fresh=fresh)
         with _progress("predictions", quiet) as report:
             paths = work.collect(jobs, report)
@@ -125,12 +145,13 @@ def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fr
         if step in ("all", "compare"):
             with _progress("the paper's way", quiet) as report:
                 work.compare(paths, sample, report)
-    if step in ("all", "pages"):
-        written = Findings(out).write_pages(pages or out / "pages")
-        if not quiet:
-            click.echo(f"wrote {written[0]} and {len(written) - 1} files beside it", err=True)
-    if step in ("all", "claims"):
-        _say_claims(Findings(out).claims, options["as_json"])
+
+
+def _check_extra() -> None:
+    """Say what to install before anything is begun."""
+    for name in ("pandas", "pyarrow", "joblib", "tqdm", "matplotlib", "cvxpy"):
+        if importlib.util.find_spec(name) is None:
+            raise click.ClickException(f'the study needs {name}: pip install "baserate[study]"')
 
 
 def _plan(**options: Any) -> Any:
@@ -151,9 +172,8 @@ def _corpus(*, corpus: str, files: tuple[str, ...], seed: int, max_classes: int,
     if corpus == "openml":
         from baserate.study.openml_runs import OpenMLRuns
 
-        given = {"max_tasks": options["openml_max_tasks"], "runs_per_task": options["openml_runs_per_task"]}
-        given |= {"server": options["openml_server"], "max_classes": max_classes}
-        given |= {"keep_hard_scores": options["hard_scores"]}
+        given = {name.removeprefix("openml_"): value for name, value in options.items() if name.startswith("openml_")}
+        given |= {"max_classes": max_classes, "keep_hard_scores": options["hard_scores"]}
         return OpenMLRuns(**{name: value for name, value in given.items() if value is not None})
     from baserate.study.offline import Offline
 
@@ -163,7 +183,12 @@ def _corpus(*, corpus: str, files: tuple[str, ...], seed: int, max_classes: int,
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise click.UsageError(f"{text!r} names nothing; separate names by commas")
+    return names
 
 
 def _say_corpus(accounts: Sequence[Account]) -> None:
@@ -187,6 +212,8 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[int, int, str], None
     with tqdm(desc=what, disable=True if quiet else None, leave=True) as bar:
 
         def report(done: int, total: int, last: str) -> None:
+            if bar.total is None:
+                bar.initial = done  # from an earlier sitting, so not to be counted for the speed
             bar.total, bar.n = total, done
             bar.set_postfix_str(last, refresh=True)
 

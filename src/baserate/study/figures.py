@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.arrays import FloatArray
-from baserate.study.tables import ABSOLUTE_ERRORS, SIZES
+from baserate.files import whole
+from baserate.study.tables import ABSOLUTE_ERRORS, MEASURES, SIZES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,50 +19,51 @@ Frame = Any  # a pandas DataFrame
 
 _LEFT, _RIGHT = "#0072B2", "#E69F00"  # Okabe and Ito's blue and orange; in grey one is dark and one light
 _VIEW = (-0.6, 1.0)
+_FEW = 20  # fewer values are shown one by one
 _NAMES = {
-    "bga-brier": "BGA for Brier",
     "bga-log": "BGA for log loss",
     "ppa": "prior adjustment (PPA)",
     "set-brier": "BGA to a set of rates",
     "set-log": "BGA to a set of rates",
 }
+_SHORT = {"brier": "Brier", "log": "log loss"}
 _LEGEND = (
-    "Above 0 the loss fell. Solid line: mean (a triangle: it lies below the picture). Dotted line: median. "
-    "Percentages: tasks whose loss rose."
+    "Above 0 the loss fell. Solid line: mean (triangle: it lies below the picture). Dotted line: median. Percentages: "
+    "tasks whose loss rose.\n"
+    "Values below -0.6, infinite ones among them, are not drawn, and a half is narrower by their share."
 )
-_MEASURES = {"brier": "Brier score", "log": "log loss"}
 FIGURES = {
     "bga-and-ppa": (
         "Bounded adjustment (BGA) for the loss that is measured, beside prior adjustment (PPA)",
-        "{}",
+        ("{}", "BGA for {}"),
         "ppa",
     ),
     "brier-and-log": (
         "Bounded adjustment for the Brier score beside bounded adjustment for log loss",
-        "brier",
+        ("brier", "BGA for Brier"),
         "bga-log",
     ),
     "point-and-set": (
         "Adjusted to the stated rates, beside adjusted to all rates that the error allows",
-        "{}",
+        ("{}", "BGA to the stated rates"),
         "set-{}",
     ),
 }
-"""Names of the figures; their titles, the loss for which the left half is adjusted, and the adjuster of the right."""
+"""Names of the figures; their titles, the loss and the name of the left half, and the adjuster of the right half."""
 
 
 def draw(frame: Frame, name: str) -> Figure:
     """One figure: Brier score on the left, log loss on the right, 3 x 5 violins each."""
     import matplotlib.pyplot as plt
 
-    title, adjusted_for, right = FIGURES[name]
+    title, (adjusted_for, left), right = FIGURES[name]
     figure = plt.figure(figsize=(15, 7.5), layout="constrained")
     figure.suptitle(title, fontsize=14)
     figure.supxlabel(_LEGEND, fontsize=10)
     panels: Any = figure.subfigures(1, 2, wspace=0.04)
-    for panel, measure in zip(panels, _MEASURES, strict=True):
+    for panel, measure in zip(panels, MEASURES, strict=True):
         pair = (f"bga-{adjusted_for.format(measure)}", right.format(measure))
-        _panel(panel, frame, measure, pair, first=measure == "brier")
+        _panel(panel, frame, measure, pair, left=left.format(_SHORT[measure]))
     return figure
 
 
@@ -77,14 +79,15 @@ def save_all(frame: Frame, folder: Path) -> list[Path]:
             figure = draw(frame, name)
             for suffix, about in ((".png", {"Software": None}), (".svg", {"Date": None})):
                 paths.append(folder / f"{name}{suffix}")
-                figure.savefig(paths[-1], dpi=110, metadata=about)
+                with whole(paths[-1]) as file:
+                    figure.savefig(file, format=suffix[1:], dpi=110, metadata=about)
             plt.close(figure)
     return paths
 
 
-def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, first: bool) -> None:
+def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, left: str) -> None:
     grid = panel.subplots(len(SIZES), len(ABSOLUTE_ERRORS), sharex=True, sharey=True)
-    panel.suptitle(f"part of the {_MEASURES[measure]} that adjustment removes", fontsize=12)
+    panel.suptitle(f"part of the {MEASURES[measure]} that adjustment removes", fontsize=12)
     groups = dict(iter(frame.groupby(["size", "off", "adjuster"], observed=True)))
     for row, size in zip(grid, SIZES, strict=True):
         for ax, off in zip(row, ABSOLUTE_ERRORS, strict=True):
@@ -92,11 +95,11 @@ def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, fir
                 if (size, off, adjuster) in groups:
                     _half(ax, groups[size, off, adjuster][f"{measure}_reduction"].to_numpy(), side)
             _dress(ax)
-        row[0].set_ylabel(f"{size} shift" if first else "", fontsize=11)
+        row[0].set_ylabel(f"{size} shift", fontsize=11)
     for ax, off in zip(grid[0], ABSOLUTE_ERRORS, strict=True):
         ax.set_title("exact rates" if off == 0 else f"rates off by {off:g}", fontsize=10)
     panel.legend(
-        handles=[_patch(colour, _NAMES[name]) for colour, name in zip((_LEFT, _RIGHT), pair, strict=True)],
+        handles=[_patch(_LEFT, left), _patch(_RIGHT, _NAMES[pair[1]])],
         loc="outside lower center",
         ncols=2,
         frameon=False,
@@ -105,29 +108,35 @@ def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, fir
 
 
 def _half(ax: Axes, values: FloatArray, side: Any) -> None:
-    """Half a violin of what can be seen; the mean is of all values, and an arrow says that it lies below."""
+    """Half a violin of what can be seen; mean and percentage are of all values."""
     values = values[~np.isnan(values)]
-    seen = values[(values >= _VIEW[0]) & (values <= _VIEW[1])]
-    colour, sign = (_LEFT, -1) if side == "low" else (_RIGHT, 1)
-    if len(seen) > 1 and np.ptp(seen) > 1e-9:
-        bodies = ax.violinplot(seen, positions=[0.0], widths=1.8, points=80, side=side, showextrema=False)["bodies"]
-        for body in bodies:  # type: ignore[attr-defined]
-            body.set(facecolor=colour, edgecolor="none", alpha=0.85)
     if not len(values):
         return
+    seen = values[values >= _VIEW[0]]
+    colour, sign = (_LEFT, -1) if side == "low" else (_RIGHT, 1)
+    if len(seen) < _FEW or np.ptp(seen) < 1e-9:
+        ax.plot(np.full(len(seen), 0.4 * sign), seen, "o", color=colour, markersize=4)
+    else:
+        # matplotlib gives all violins the same width; this one shows only part of its tasks.
+        width = 1.8 * len(seen) / len(values)
+        bodies: Any = ax.violinplot(seen, positions=[0.0], widths=width, points=80, side=side, showextrema=False)[
+            "bodies"
+        ]
+        for body in bodies:
+            body.set(facecolor=colour, edgecolor="none", alpha=0.85)
     mean, median = values.mean(), np.median(values)
     ax.plot([0, sign * 0.9], [median, median], color="black", linewidth=1.0, linestyle=(0, (1, 1.2)))
     if mean >= _VIEW[0]:
         ax.plot([0, sign * 0.9], [mean, mean], color="black", linewidth=2.0)
     else:
-        ax.plot(sign * 0.45, _VIEW[0] + 0.25, marker="v", color="black", markersize=5)
+        ax.plot(sign * 0.45, _VIEW[0] + 0.05, marker="v", color="black", markersize=5)
     ax.annotate(
         _percent(float((values < -1e-12).mean())),
         (sign * 0.5, _VIEW[0]),
-        xytext=(0, 2),
+        xytext=(0, -2),
         textcoords="offset points",
         ha="center",
-        va="bottom",
+        va="top",
         fontsize=8,
         color="#333333",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
+from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadFile, BadOption
 from baserate.inputs import listed
 from baserate.study.corpus import Corpus, Report
-from baserate.study.runs import write_run
+from baserate.study.runs import label_text, write_run
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class OwnFiles(Corpus):
     Attributes
     ----------
     files : tuple of str
-        Parquet (``.parquet``) or CSV (``.csv``, ``.csv.gz``) files; each is a run under its own name.
+        Parquet (``.parquet``) or CSV (``.csv``, ``.csv.gz``) files; each is a run, under its own name.
     label : str
         The column with the true class.
     columns : tuple of str
@@ -48,12 +49,14 @@ class OwnFiles(Corpus):
         double = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if double:
             raise BadOption(f"two files are named {listed(double)}; the name tells runs apart, so rename one")
+        for pattern in self.columns:
+            if pattern.count("*") > 1:
+                raise BadOption(f"the pattern {pattern!r} has more than one star; the one star stands for the class")
 
     def settings(self) -> dict[str, Any]:
-        stamps = {file: [Path(file).stat().st_size, Path(file).stat().st_mtime_ns] for file in self.files}
         return {
             "corpus": self.name,
-            "files": stamps,
+            "files": {_stem(Path(file)): _digest(Path(file)) for file in self.files},
             "label": self.label,
             "columns": list(self.columns),
             "fold": self.fold,
@@ -65,59 +68,127 @@ class OwnFiles(Corpus):
         for number, file in enumerate(map(Path, self.files)):
             paths.append(folder / f"{_stem(file)}.parquet")
             if not paths[-1].exists():
-                self._convert(file, paths[-1])
+                self._convert(_Table(file, _read(file, self.label)), paths[-1])
             report(number + 1, len(self.files), file.name)
         return paths
 
-    def _convert(self, file: Path, path: Path) -> None:
-        table = _read(file)
-        probability = _probability_columns(file, table.column_names, self.columns)
-        labels = [_as_text(value) for value in _column(file, table, self.label).to_pylist()]
-        strange = next((row for row, value in enumerate(labels) if value not in probability), None)
-        if strange is not None:
-            shown = "missing" if labels[strange] is None else repr(labels[strange])
-            raise BadFile(
-                f"{file}: the label in row {strange}, column {self.label!r}, is {shown}; "
-                f"the classes are {listed(list(probability))}"
-            )
-        fold = np.zeros(len(table), dtype=int)
-        if self.fold is not None:
-            fold = np.unique(_column(file, table, self.fold).to_numpy(zero_copy_only=False), return_inverse=True)[1]
+    def _convert(self, table: _Table, path: Path) -> None:
+        probability = self._probability_columns(table)
         write_run(
             path,
-            dataset=_stem(file),
-            model="own",
-            fold=fold,
-            y=[str(value) for value in labels],
-            probs=np.column_stack([_floats(file, table, name) for name in probability.values()]),
+            dataset=_stem(table.file),
+            model=_stem(table.file),
+            fold=np.zeros(len(table), dtype=int) if self.fold is None else table.numbered(self.fold),
+            y=table.labels(self.label, list(probability)),
+            probs=np.column_stack([table.floats(name) for name in probability.values()]),
             classes=list(probability),
-            features={name: _floats(file, table, name) for name in self._features(file, table, probability.values())},
-            source=file.name,
+            features={name: table.floats(name) for name in self._features(table, set(probability.values()))},
+            source=table.file.name,
         )
 
-    def _features(self, file: Path, table: Any, taken: Any) -> Sequence[str]:
+    def _probability_columns(self, table: _Table) -> dict[str, str]:
+        """Class to column."""
+        found: dict[str, str] = {}
+        names = [name for name in table.names if name not in (self.label, self.fold)]
+        for pattern in self.columns:
+            before, star, after = pattern.partition("*")
+            matching = fnmatch.filter(names, pattern) if star else [name for name in names if name == pattern]
+            if not matching:
+                raise BadFile(f"{table.file} has no column {pattern!r}; its columns are {listed(table.names)}")
+            for name in matching:
+                known = name[len(before) : len(name) - len(after)] if star else name
+                if known in found:
+                    raise BadFile(
+                        f"{table.file}: the columns {found[known]!r} and {name!r} are both of class {known!r}"
+                    )
+                found[known] = name
+        if len(found) < 2:
+            raise BadFile(f"{table.file}: {listed(self.columns)} is one column only; there must be one a class")
+        return found
+
+    def _features(self, table: _Table, taken: set[str]) -> Sequence[str]:
         if self.features is not None:
             return self.features
+        return [name for name in table.numeric() if name not in {*taken, self.label, self.fold}]
+
+
+class _Table:
+    """The columns of a file, and what is wrong with them if anything is."""
+
+    def __init__(self, file: Path, table: Any) -> None:
+        self.file, self._table = file, table
+        self.names: list[str] = table.column_names
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def numeric(self) -> list[str]:
+        """Names of the columns that hold numbers."""
         import pyarrow.types as pt
 
-        used = {*taken, self.label, self.fold}
-        numeric = (pt.is_integer, pt.is_floating, pt.is_decimal)
-        return [one.name for one in table.schema if one.name not in used and any(test(one.type) for test in numeric)]
+        kinds = (pt.is_integer, pt.is_floating, pt.is_decimal)
+        return [one.name for one in self._table.schema if any(is_kind(one.type) for is_kind in kinds)]
+
+    def floats(self, name: str) -> FloatArray:
+        import pyarrow as pa
+
+        try:
+            # Not safe: a feature of 2**60 need not be exact.
+            values = self._column(name).cast(pa.float64(), safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadFile(f"{self.file}: column {name!r} does not hold numbers: {error}") from None
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+
+    def labels(self, name: str, classes: list[str]) -> list[str]:
+        """Classes of the rows; a number is taken for a class that is written like it."""
+        values, codes = self._encoded(name)
+        known = [next((text for text in _spellings(value) if text in classes), "") for value in values]
+        strange = [code for code, text in enumerate(known) if not text]
+        if strange:
+            row = int(np.argmax(np.isin(codes, strange)))
+            where = f"{self.file}: the label in row {row}, column {name!r},"
+            value = values[codes[row]]
+            shown = repr(value) if value not in (None, "") else "missing"
+            raise BadFile(f"{where} is {shown}; the classes are {listed(classes)}")
+        return [known[code] for code in codes]
+
+    def numbered(self, name: str) -> IndexArray:
+        """The distinct values of a column, numbered in their order."""
+        values, codes = self._encoded(name)
+        if None in values:
+            row = int(np.argmax(codes == values.index(None)))
+            raise BadFile(f"{self.file}: the fold in row {row}, column {name!r}, is missing")
+        order = np.argsort(np.array([str(value).rjust(20) for value in values]), kind="stable")
+        return np.argsort(order)[codes]
+
+    def _encoded(self, name: str) -> tuple[list[Any], IndexArray]:
+        """Distinct values of a column, None if any is missing, and which of them each row has."""
+        column = self._column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.intp)
+
+    def _column(self, name: str) -> Any:
+        if name not in self.names:
+            raise BadFile(f"{self.file} has no column {name!r}; its columns are {listed(self.names)}")
+        return self._table[name]
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path, label: str) -> Any:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    kinds = {".parquet": pq.read_table, ".csv": pyarrow.csv.read_csv, ".csv.gz": pyarrow.csv.read_csv}
+    # Labels of a CSV file as they are written: 001 is not 1, and true is not True.
+    as_written = pyarrow.csv.ConvertOptions(column_types={label: pa.string()})
+
+    def read_csv(path: Path) -> Any:
+        return pyarrow.csv.read_csv(path, convert_options=as_written)
+
+    kinds = {".parquet": pq.read_table, ".csv": read_csv, ".csv.gz": read_csv}
     kind = next((kind for kind in kinds if file.name.lower().endswith(kind)), None)
     if kind is None:
         raise BadFile(f"{file} is neither a .parquet nor a .csv or .csv.gz file")
     try:
         table = kinds[kind](file)
-    except FileNotFoundError:
-        raise BadFile(f"there is no file {file}") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise BadFile(f"{file} cannot be read as {kind}: {error}") from None
     double = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
@@ -128,41 +199,25 @@ def _read(file: Path) -> Any:
     return table
 
 
-def _probability_columns(file: Path, names: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
-    """Class to column."""
-    found: dict[str, str] = {}
-    for pattern in patterns:
-        before, star, after = pattern.partition("*")
-        matching = fnmatch.filter(names, pattern) if star else [name for name in names if name == pattern]
-        if not matching:
-            raise BadFile(f"{file} has no column {pattern!r}; its columns are {listed(names)}")
-        for name in matching:
-            found[name[len(before) : len(name) - len(after)] if star else name] = name
-    if len(found) < 2:
-        raise BadFile(f"{file}: {listed(patterns)} is one column only; there must be one a class")
-    return found
-
-
-def _column(file: Path, table: Any, name: str) -> Any:
-    if name not in table.column_names:
-        raise BadFile(f"{file} has no column {name!r}; its columns are {listed(table.column_names)}")
-    return table[name]
-
-
-def _floats(file: Path, table: Any, name: str) -> FloatArray:
-    import pyarrow as pa
-
+def _digest(file: Path) -> str:
+    """What tells a file from another: its content, wherever it lies."""
     try:
-        return np.asarray(_column(file, table, name).cast(pa.float64()).to_numpy(zero_copy_only=False))
-    except pa.ArrowInvalid as error:
-        raise BadFile(f"{file}: column {name!r} does not hold numbers: {error}") from None
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {error.strerror}") from None
 
 
-def _as_text(value: Any) -> str | None:
-    """A label as the class in a column name is written: 1.0 is "1"."""
+def _spellings(value: Any) -> list[str]:
+    """How a label may be written as a class: as it is, 1.0 as 1, and a boolean in small letters, too."""
     if value is None:
-        return None
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return []
+    if isinstance(value, bool):
+        return [str(value), str(value).lower(), str(int(value))]
+    try:
+        return [str(value), label_text(value), label_text(float(value))]
+    except (TypeError, ValueError):
+        return [str(value), label_text(value)]
 
 
 def _stem(file: Path) -> str:

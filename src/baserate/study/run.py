@@ -6,11 +6,10 @@ complete; what has a part is done. When all parts are there they become ``result
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import json
-import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from baserate import shifts
 from baserate.compare import row_losses
-from baserate.errors import BadFile, BadOption
+from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.files import whole
 from baserate.inputs import listed
 from baserate.losses import Brier, Log
@@ -33,8 +32,11 @@ from baserate.study.findings import (
     SETTINGS,
     SKIPPED,
     Findings,
+    read_note,
+    schema_of,
     write_note,
 )
+from baserate.study.page import versions
 from baserate.study.reference import compare, sample_tasks
 from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
 from baserate.study.tables import n_tasks
@@ -44,6 +46,8 @@ MEASURES = {"brier": Brier(), "log": Log()}
 """The losses that are measured before and after."""
 
 PARTS = "parts"
+FORMAT = "baserate.study.1"
+"""Says that a folder is a study's, and which version of the results is in it."""
 
 
 @dataclass(frozen=True)
@@ -92,29 +96,65 @@ class Study:
     plan: Plan
 
     def begin(self, *, fresh: bool = False) -> None:
-        """Claim the folder for this study, or find that it is this study's already."""
-        settings, note = self.plan.settings(), self.folder / SETTINGS
-        if fresh:
-            for path in (
-                self.folder / name for name in (PARTS, RESULTS, SKIPPED, ACCOUNTS, CLOCK, COMPARISON, SETTINGS)
-            ):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        if note.exists():
-            there = json.loads(note.read_text())
-            changed = [name for name in {**settings, **there} if settings.get(name) != there.get(name)]
-            if changed:
-                raise BadOption(
-                    f"{self.folder} holds a study with other settings ({', '.join(changed)}); "
-                    "choose another folder with --out, or begin anew with --fresh"
-                )
+        """See that the folder is free for this study, or this study's already; ``fresh`` throws away its results."""
+        note = self.folder / SETTINGS
+        if not note.exists():
             return
+        there = read_note(note)
+        if not isinstance(there, dict) or there.get("format") != FORMAT:
+            raise BadFile(f"{note} is not of a study; choose another folder with --out")
+        if fresh:
+            self._clear()
+            return
+        settings = {**self._settings(), **({"versions": there["versions"]} if (self.folder / RESULTS).exists() else {})}
+        changed = [name for name in {**settings, **there} if settings.get(name) != there.get(name)]
+        if changed:
+            raise BadOption(
+                f"{self.folder} holds a study with other settings ({', '.join(changed)}); "
+                "choose another folder with --out, or begin anew with --fresh"
+            )
+
+    def _settings(self) -> dict[str, Any]:
+        return {"format": FORMAT, **self.plan.settings(), "versions": versions()}
+
+    def _clear(self) -> None:
+        """Delete what a study makes, and nothing else."""
+        self._drop_parts()
+        for name in (RESULTS, SKIPPED, ACCOUNTS, CLOCK, COMPARISON, SETTINGS):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _drop_parts(self) -> None:
+        parts = self.folder / PARTS
+        for part in [*parts.glob("*.parquet"), *parts.glob(".*.tmp")]:
+            part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a worker of a killed run may still write there
+            parts.rmdir()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """See that no other process works in the folder; the lock goes with the process, however it ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_note(note, settings)
+        try:
+            import fcntl
+        except ImportError:  # not on Windows
+            yield
+            return
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadOption(
+                    f"another study is at work in {self.folder}; wait for it, or choose another --out"
+                ) from None
+            yield
 
     def collect(self, jobs: int, report: Report) -> list[Path]:
-        """The run files of the corpus."""
+        """The run files of the corpus; when they are there, the folder is this study's."""
         corpus = self.plan.corpus
-        return corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, report)
+        paths = corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, report)
+        if not (self.folder / SETTINGS).exists():
+            write_note(self.folder / SETTINGS, self._settings())
+        return paths
 
     def accounts(self, paths: Sequence[Path]) -> list[Account]:
         """What became of each run."""
@@ -123,6 +163,7 @@ class Study:
     def run(self, paths: Sequence[Path], jobs: int, report: Report) -> None:
         """Do the tasks that are not done."""
         if (self.folder / RESULTS).exists():
+            schema_of(self.folder / RESULTS)
             return
         start = time.perf_counter()
         (self.folder / PARTS).mkdir(exist_ok=True)
@@ -135,7 +176,7 @@ class Study:
         if not part:
             reasons = listed(sorted({run.account.reason for run in runs.values()}))
             raise BadFile(f"no predictions are left: none of the {len(paths)} runs meets the rules ({reasons})")
-        missing = [unit for unit in part if not part[unit].exists()]
+        missing = [unit for unit in part if not _is_whole(part[unit])]
         done = len(part) - len(missing)
         report(done, len(part), "")
         for name in in_parallel(((_unit, (*unit, part[unit], self.plan)) for unit in missing), jobs):
@@ -168,6 +209,9 @@ class Study:
         seconds = sum(float(table.schema.metadata[SECONDS]) for table in tables)
         table = pa.concat_tables(tables).replace_schema_metadata({SECONDS: str(seconds)})
         skipped = pc.is_valid(table["skipped"])
+        if pc.all(skipped).as_py():
+            causes = listed(sorted(set(table["skipped"].to_pylist())))
+            raise BadOption(f"none of the {len(table)} tasks can be made: {causes}")
         about_task = ["set", "dataset", "model", "fold", "classes", "shift", "error", "skipped"]
         for path, rows in (
             (self.folder / SKIPPED, table.filter(skipped).select(about_task)),
@@ -175,7 +219,7 @@ class Study:
         ):
             with whole(path) as file:
                 pq.write_table(rows, file, compression="zstd")
-        shutil.rmtree(self.folder / PARTS, ignore_errors=True)  # a worker of a killed run may still write there
+        self._drop_parts()
 
 
 def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
@@ -185,12 +229,24 @@ def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
 
     start = time.perf_counter()
     data = _cached(path, plan.rules, plan.seed).sets[fold]
-    rows = list(rows_of(data, plan))
+    try:
+        rows = rows_of(data, plan)
+    except BaserateError as error:
+        raise BadFile(f"prediction set {data.name}: {error}") from None
     table = pa.Table.from_pylist(rows, schema=_schema())
     with whole(part) as file:
         spent = {SECONDS: str(time.perf_counter() - start)}
         pq.write_table(table.replace_schema_metadata(spent), file)
     return data.name
+
+
+def _is_whole(part: Path) -> bool:
+    """Whether a part is there and can be read; one that a disk has damaged is made again."""
+    try:
+        schema_of(part)
+    except BadFile:
+        return False
+    return True
 
 
 _cached = functools.lru_cache(maxsize=2)(read_run)  # a worker meets the folds of a run one after the other
@@ -228,14 +284,20 @@ def _adjusted(given: Task) -> list[dict[str, Any]]:
     rows = []
     for adjuster, run in ADJUSTERS.items():
         start = time.perf_counter()
-        answer = run(given)
-        seconds = time.perf_counter() - start
-        row: dict[str, Any] = {**about, "adjuster": adjuster, "seconds": seconds, "passes": answer.n_passes}
-        row |= {"converged": answer.converged, "guaranteed": answer.certificate.loss_reduction}
+        row: dict[str, Any] = {**about, "adjuster": adjuster}
+        try:
+            answer = run(given)
+        except InfeasibleRates:  # hard zeros, which are only there if the rules let them in
+            rows.append({**row, "impossible": "hard zeros", "converged": False, "seconds": time.perf_counter() - start})
+            rows[-1] |= {f"{name}_before": before[name] for name in MEASURES}
+            continue
+        row |= {"seconds": time.perf_counter() - start, "passes": answer.n_passes, "converged": answer.converged}
+        row["guaranteed"] = answer.certificate.loss_reduction
         for name, loss in MEASURES.items():
             after = float(row_losses(loss, answer.probs, targets).mean())
             row |= {f"{name}_before": before[name], f"{name}_after": after}
-            row[f"{name}_reduction"] = (before[name] - after) / before[name]
+            if 0 < before[name] < np.inf:
+                row[f"{name}_reduction"] = (before[name] - after) / before[name]
         rows.append(row)
     return rows
 
@@ -261,6 +323,7 @@ def _schema() -> Any:
         "converged": pa.bool_(),
         "passes": whole_number,
         "seconds": number,
+        "impossible": text,
         "skipped": text,
     }
     return pa.schema(list(columns.items()))

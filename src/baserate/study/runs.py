@@ -75,7 +75,6 @@ class PredictionSet:
         Column of the true class.
     classes : tuple of str
     features : array of shape (n, d)
-    feature_names : tuple of str
     training_rates : array of shape (k,)
         Class rates in the other folds; of a run with one fold its own.
     """
@@ -88,7 +87,6 @@ class PredictionSet:
     y: IndexArray
     classes: tuple[str, ...]
     features: FloatArray
-    feature_names: tuple[str, ...]
     training_rates: FloatArray
 
 
@@ -142,9 +140,13 @@ class Run:
 
 def read_run(path: Path, rules: Rules, seed: int) -> Run:
     """Read a run file and take the folds that meet the rules."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise BadFile(f"{path} is damaged ({error}); delete it, and it will be made again") from None
     try:
         about = json.loads(table.schema.metadata[_META])
     except (KeyError, TypeError):
@@ -165,6 +167,9 @@ def read_run(path: Path, rules: Rules, seed: int) -> Run:
             reason = f"a fold has fewer than {rules.min_rows} rows"
             continue
         others = y[fold != number] if len(folds) > 1 else y
+        if len(np.unique(others)) < len(classes):
+            reason = "a class does not occur where the model was trained"
+            continue
         name = f"{about['dataset']}/{about['model']}/{number}"
         if len(rows) > rules.max_rows:
             rng = np.random.default_rng(seed_of(seed, name, "sample"))
@@ -178,13 +183,17 @@ def read_run(path: Path, rules: Rules, seed: int) -> Run:
             y[rows],
             classes,
             features[rows],
-            tuple(name.removeprefix("x_") for name in names),
             np.bincount(others, minlength=len(classes)) / len(others),
         )
     account = Account(
         about["dataset"], about["model"], len(y), len(classes), len(folds), len(sets), reason, about["source"]
     )
     return Run(account, sets)
+
+
+def label_text(value: Any) -> str:
+    """A class as text: 3.0 and 3 are one class."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def seed_of(seed: int, *names: str) -> np.random.SeedSequence:

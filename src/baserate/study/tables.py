@@ -9,6 +9,9 @@ import numpy as np
 
 Frame = Any  # a pandas DataFrame
 
+MEASURES = {"brier": "Brier score", "log": "log loss"}
+"""The losses that are measured, as people call them."""
+
 SIZES = ("high", "medium", "low")
 """Thirds of the shifted sets by the distance between old and new class rates, as the rows of the figures."""
 
@@ -68,6 +71,16 @@ def skipped_by_cause(path: Path) -> Frame:
 
     frame = pd.read_parquet(path)
     return pd.crosstab(frame["skipped"], frame["shift"])
+
+
+def spaced(value: int) -> str:
+    """A whole number with a blank between groups of three digits."""
+    return f"{value:,}".replace(",", " ")
+
+
+def counted(value: int, noun: str) -> str:
+    """So many things."""
+    return f"{spaced(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def markdown(table: Frame) -> str:

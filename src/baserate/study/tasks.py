@@ -75,17 +75,15 @@ def shifted_set(data: PredictionSet, kind: str, seed: int) -> ShiftedSet:
     rng = np.random.default_rng(seed_of(seed, data.name, kind))
     amount = float(rng.uniform(*AMOUNTS))
     shifted = shifts.shift(kind, data.y, data.features, amount, seed=rng)
-    k = len(data.classes)
-    before, after = (np.bincount(y, minlength=k) / len(y) for y in (data.y, shifted.y))
     return ShiftedSet(
         kind,
         amount,
         data.probs[shifted.rows],
         shifted.y,
-        after,
+        np.bincount(shifted.y, minlength=len(data.classes)) / len(shifted.y),
         np.array(shifted.majority, dtype=np.intp),
         data.training_rates,
-        float(np.square(after - before).sum()),
+        shifted.distance,
     )
 
 
