@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,42 @@ class Run:
 
 def read_run(path: Path, rules: Rules, seed: int) -> Run:
     """Read a run file and take the folds that meet the rules."""
+    about, whole = _read(path)
+    folds = np.unique(whole.fold).tolist()
+    sets: dict[int, PredictionSet] = {}
+    reason = unfit(whole.probs, about["classes"], rules)
+    for number in folds if not reason else []:
+        name = f"{about['dataset']}/{about['model']}/{number}"
+        rows, why_not = _rows_of(whole, number, rules, seed_of(seed, name, "sample"))
+        reason = why_not or reason
+        if not why_not:
+            p, others = whole.probs[rows], whole.y[whole.fold != number] if len(folds) > 1 else whole.y
+            sets[number] = PredictionSet(
+                name=name,
+                dataset=about["dataset"],
+                model=about["model"],
+                fold=number,
+                probs=p / p.sum(axis=1, keepdims=True),
+                y=whole.y[rows],
+                classes=tuple(about["classes"]),
+                features=whole.features[rows],
+                training_rates=np.bincount(others, minlength=len(about["classes"])) / len(others),
+            )
+    counts = {"rows": len(whole.y), "classes": len(about["classes"]), "folds": len(folds), "taken": len(sets)}
+    return Run(Account(about["dataset"], about["model"], **counts, reason=reason, source=about["source"]), sets)
+
+
+class _Whole(NamedTuple):
+    """All rows of a run."""
+
+    fold: IndexArray
+    y: IndexArray
+    probs: FloatArray
+    features: FloatArray
+
+
+def _read(path: Path) -> tuple[dict[str, Any], _Whole]:
+    """What a run file says about itself, and its rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -151,44 +187,26 @@ def read_run(path: Path, rules: Rules, seed: int) -> Run:
         about = json.loads(table.schema.metadata[_META])
     except (KeyError, TypeError):
         raise BadFile(f"{path} is not a run of the study: it says nothing of its data set and model") from None
-    classes = tuple(about["classes"])
-    probs = np.column_stack([table[f"p_{name}"].to_numpy() for name in classes])
-    position = {name: j for j, name in enumerate(classes)}
+    position = {name: j for j, name in enumerate(about["classes"])}
     y = np.array([position[label] for label in table["y"].to_pylist()], dtype=np.intp)
-    fold = table["fold"].to_numpy()
-    names = [name for name in table.column_names if name.startswith("x_")]
-    features = np.column_stack([table[name].to_numpy() for name in names]) if names else np.empty((len(y), 0))
-    folds = np.unique(fold)
-    sets: dict[int, PredictionSet] = {}
-    reason = unfit(probs, classes, rules)
-    for number in folds.tolist() if not reason else []:
-        rows = np.flatnonzero(fold == number)
-        if len(rows) < rules.min_rows:
-            reason = f"a fold has fewer than {rules.min_rows} rows"
-            continue
-        others = y[fold != number] if len(folds) > 1 else y
-        if len(np.unique(others)) < len(classes):
-            reason = "a class does not occur where the model was trained"
-            continue
-        name = f"{about['dataset']}/{about['model']}/{number}"
-        if len(rows) > rules.max_rows:
-            rng = np.random.default_rng(seed_of(seed, name, "sample"))
-            rows = np.sort(rng.choice(rows, rules.max_rows, replace=False))
-        sets[number] = PredictionSet(
-            name,
-            about["dataset"],
-            about["model"],
-            number,
-            probs[rows] / probs[rows].sum(axis=1, keepdims=True),
-            y[rows],
-            classes,
-            features[rows],
-            np.bincount(others, minlength=len(classes)) / len(others),
-        )
-    account = Account(
-        about["dataset"], about["model"], len(y), len(classes), len(folds), len(sets), reason, about["source"]
-    )
-    return Run(account, sets)
+    columns = [table[name].to_numpy() for name in table.column_names if name.startswith("x_")]
+    features = np.column_stack(columns) if columns else np.empty((len(y), 0))
+    probs = np.column_stack([table[f"p_{name}"].to_numpy() for name in about["classes"]])
+    return about, _Whole(table["fold"].to_numpy(), y, probs, features)
+
+
+def _rows_of(whole: _Whole, fold: int, rules: Rules, seed: np.random.SeedSequence) -> tuple[IndexArray, str]:
+    """The rows of a fold, at most as many as the rules allow; or why it cannot be taken."""
+    inside = whole.fold == fold
+    rows = np.flatnonzero(inside)
+    if len(rows) < rules.min_rows:
+        return rows, f"a fold has fewer than {rules.min_rows} rows"
+    trained_on = whole.y if inside.all() else whole.y[~inside]
+    if len(np.unique(trained_on)) < whole.probs.shape[1]:
+        return rows, "a class does not occur where the model was trained"
+    if len(rows) > rules.max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, rules.max_rows, replace=False))
+    return rows, ""
 
 
 def label_text(value: Any) -> str:
