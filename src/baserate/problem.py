@@ -73,6 +73,11 @@ class RowModel:
         whole = len(self.keep) == self.n_classes
         return self.solved_loss if whole else self.solved_loss.on_face(self.keep, self.n_classes)
 
+    @cached_property
+    def corners(self) -> FloatArray:
+        """The generator at each corner of the simplex."""
+        return self.solved_loss.phi(np.eye(self.n_classes))
+
     def probs(self, rows: FloatArray) -> FloatArray:
         """Predictions (m, k) of clean rows."""
         return self.loss.probs_of_logits(rows) if self.reading.from_logits else rows
@@ -265,13 +270,16 @@ class Problem:
             block.scratch[:, : len(model.keep)] = model.kept(eta)
         # Also if classes are dropped this is the conjugate over the whole simplex, where p lies.
         conjugate = model.solved_loss.conjugate(eta, p)
-        corners = model.solved_loss.phi(np.eye(model.n_classes))
-        height = np.where(np.isneginf(eta), -np.inf, corners - eta).max(axis=1)
-        zeros = np.isneginf(eta).sum() if model.loss.pins_zeros else 0
+        height = model.corners - eta
+        zeros = np.zeros(())
+        if model.loss.pins_zeros and (pinned := np.isneginf(eta)).any():
+            height[pinned] = -np.inf
+            zeros = np.asarray(pinned.sum(), dtype=np.float64)
+        height = height.max(axis=1)
         w = block.weights
         with np.errstate(invalid="ignore"):  # a loss that overflows is refused when its dual is found not to be finite
             ceiling = w @ (height + conjugate)
-        return w @ p, w @ conjugate, np.asarray(zeros, dtype=np.float64), ceiling, w @ w
+        return w @ p, w @ conjugate, zeros, ceiling, w @ w
 
     def _eta(self, block: Block) -> FloatArray:
         if block.scratch is not None:

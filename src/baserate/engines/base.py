@@ -87,11 +87,13 @@ def total(parts: Iterable[Sums]) -> Sums:
     for part in parts:
         if not sums:
             sums = [np.array(value, dtype=np.float64) for value in part]
-            lost = [np.zeros_like(value) for value in sums]
             continue
+        lost = lost or [np.zeros_like(value) for value in sums]
         for i, value in enumerate(part):
             new = sums[i] + value
             with np.errstate(invalid="ignore"):  # an infinite value is told by the sum itself
                 lost[i] += np.where(np.abs(sums[i]) >= np.abs(value), (sums[i] - new) + value, (value - new) + sums[i])
             sums[i] = new
+    if not lost:  # one block
+        return tuple(sums)
     return tuple(np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True))
