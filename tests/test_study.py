@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -23,7 +24,7 @@ from baserate.cli import main
 from baserate.errors import BadFile, BadOption
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
-from baserate.study.run import Plan, Study, rows_of
+from baserate.study.run import Plan, Study, _unit, rows_of
 from baserate.study.runs import PredictionSet, Rules
 from baserate.study.tables import n_tasks
 from baserate.study.tasks import ADJUSTERS, ERRORS, Skipped, Task, tasks_of
@@ -111,7 +112,7 @@ def test_one_row_a_task_and_adjuster(findings: Findings) -> None:
     assert not frame.duplicated(["set", "shift", "error", "adjuster"]).any()
     assert set(frame["error"]) <= set(ERRORS)
     assert (frame["seconds"] > 0).all()
-    assert not (findings.folder / "parts").exists()
+    assert not list(findings.folder.glob("parts-*"))
 
 
 def test_results_do_not_depend_on_the_number_of_processes(study: Study, tmp_path: Path) -> None:
@@ -130,6 +131,42 @@ def test_another_seed_gives_other_results(study: Study, tmp_path: Path) -> None:
     assert not the_same(other.folder / "results.parquet", study.folder / "results.parquet")
 
 
+def wait_for_parts(folder: Path, number: int) -> None:
+    give_up = time.monotonic() + 120
+    while len(list(folder.glob("parts-*/*.parquet"))) < number and time.monotonic() < give_up:
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+def test_sigterm_ends_a_study_as_ctrl_c_does_and_a_lost_worker_is_told(tmp_path: Path) -> None:
+    predictions(40).to_parquet(tmp_path / "mine.parquet")
+    options = ["--predictions", str(tmp_path / "mine.parquet"), "--fold", "fold", "--min-rows", "40", "--jobs", "2"]
+    command = [sys.executable, "-m", "baserate", "study", "run", "--out", str(tmp_path / "out"), *options]
+    for parts, message in ((1, "the same command goes on from there"), (12, "a worker was killed")):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for_parts(tmp_path / "out", parts)
+        if parts == 1:
+            process.send_signal(signal.SIGTERM)
+        else:
+            os.kill(busiest_child(process.pid), signal.SIGKILL)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 1
+        assert message in said
+        assert "Traceback" not in said
+    assert not (tmp_path / "out" / "results.parquet").exists()
+
+
+def busiest_child(pid: int) -> int:
+    """The worker that has used most time; the other children only keep book."""
+    children = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) == pid:
+                children.append((int(fields[11]) + int(fields[12]), int(stat.parent.name)))
+    return max(children)[1]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 def test_a_study_killed_at_any_moment_is_resumed_without_a_lost_or_doubled_task(tmp_path: Path) -> None:
     file = tmp_path / "mine.parquet"
@@ -138,15 +175,10 @@ def test_a_study_killed_at_any_moment_is_resumed_without_a_lost_or_doubled_task(
     command = [sys.executable, "-m", "baserate", "study", "run", "--out", str(tmp_path / "out"), *options]
     for parts_before_kill in (1, 9):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        parts = tmp_path / "out" / "parts"
-        give_up = time.monotonic() + 120
-        while len(list(parts.glob("*.parquet"))) < parts_before_kill and time.monotonic() < give_up:
-            time.sleep(0.01)
+        wait_for_parts(tmp_path / "out", parts_before_kill)
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it was still at work"
         assert not (tmp_path / "out" / "results.parquet").exists()
-    kept = {part.name: part.stat().st_mtime_ns for part in parts.glob("*.parquet")}
-    assert len(kept) >= 9
     subprocess.run(command, check=True, capture_output=True)
     whole = Study(tmp_path / "whole", plan_of(file))
     done(whole)
@@ -178,8 +210,8 @@ def test_finished_parts_are_not_done_again(study: Study, tmp_path: Path, monkeyp
 def test_only_files_of_a_study_are_thrown_away(study: Study, tmp_path: Path) -> None:
     work = Study(tmp_path, study.plan)
     (tmp_path / "settings.json").write_text('{"mine": 1}')
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "precious").write_text("keep me")
+    (tmp_path / "parts-of-mine").mkdir()
+    (tmp_path / "parts-of-mine" / "precious").write_text("keep me")
     for fresh in (False, True):
         with pytest.raises(BadFile, match=r"settings.json is not of a study; choose another folder"):
             work.begin(fresh=fresh)
@@ -187,7 +219,7 @@ def test_only_files_of_a_study_are_thrown_away(study: Study, tmp_path: Path) -> 
     (tmp_path / "settings.json").unlink()
     done(work)
     work.begin(fresh=True)
-    assert (tmp_path / "parts" / "precious").read_text() == "keep me"
+    assert (tmp_path / "parts-of-mine" / "precious").read_text() == "keep me"
     assert not (tmp_path / "results.parquet").exists()
 
 
@@ -246,8 +278,22 @@ def test_damaged_files_are_named(study: Study, tmp_path: Path, name: str, conten
 
 def test_a_part_that_a_disk_has_damaged_is_made_again(study: Study, tmp_path: Path) -> None:
     work = Study(tmp_path / "out", study.plan)
-    (work.folder / "parts").mkdir(parents=True)
-    (work.folder / "parts" / "mine-3.parquet").write_bytes(b"")
+    work.parts.mkdir(parents=True)
+    (work.parts / "mine-3.parquet").write_bytes(b"")
+    done(work)
+    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+
+
+def test_parts_of_another_study_are_not_taken_for_ones_own(study: Study, tmp_path: Path) -> None:
+    """As workers of a killed study may write them after a new one has begun in the same folder."""
+    file = Path(study.plan.corpus.files[0])  # type: ignore[attr-defined]
+    work, other = Study(tmp_path / "out", study.plan), Study(tmp_path / "out", plan_of(file, seed=1))
+    assert work.parts != other.parts
+    paths = other.collect(1, silent)
+    other.parts.mkdir()
+    for fold in range(6):
+        _unit(paths[0], fold, other.parts / f"mine-{fold}.parquet", other.plan)
+    (tmp_path / "out" / "settings.json").unlink()
     done(work)
     assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
 
@@ -349,6 +395,10 @@ def test_the_command_trains_what_it_is_told(tmp_path: Path) -> None:
         (("claims", "--fresh"), "--fresh would throw it away"),
         (("--datasets", ","), "names nothing"),
         (("--seed", "-1"), "-1 is not in the range"),
+        (("--label", "outcome"), "--label has no meaning for the offline corpus; give the file with --predictions"),
+        (("--predictions", "x.csv", "--models", "logistic"), "--models has no meaning for predictions of your own"),
+        (("--predictions", "x.csv", "--corpus", "openml"), "--corpus has no meaning for predictions of your own"),
+        (("--openml-max-tasks", "3"), "--openml-max-tasks has no meaning for the offline corpus"),
     ],
 )
 def test_mistakes_end_in_one_line_and_an_exit_code(tmp_path: Path, arguments: Any, message: str) -> None:

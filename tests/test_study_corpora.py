@@ -50,9 +50,13 @@ def test_a_run_of_one_fold_was_trained_for_its_own_rates(tmp_path: Path) -> None
     ("change", "rules", "reason"),
     [
         (lambda p: p.__setitem__((3, slice(None)), [0.0, 1.0]), SMALL, "a score is exactly 0 or 1"),
-        (lambda p: p.__setitem__((3, slice(None)), [-0.1, 1.1]), SMALL, "a score is outside [0, 1]"),
+        (lambda p: p.__setitem__((3, slice(None)), [-0.1, 1.1]), SMALL, "a score is outside [0, 1], -0.1 in row 3"),
         (lambda p: p.__setitem__((3, 0), np.nan), SMALL, "a score is missing"),
-        (lambda p: p.__setitem__((3, slice(None)), [0.4, 0.5]), SMALL, "scores do not sum to 1"),
+        (
+            lambda p: p.__setitem__((3, slice(None)), [0.4, 0.5]),
+            SMALL,
+            "scores do not sum to 1 within 0.001, but to 0.9000 in row 3",
+        ),
         (lambda p: None, Rules(min_rows=61, max_rows=100), "a fold has fewer than 61 rows"),
         (lambda p: None, SMALL, ""),
     ],
@@ -310,14 +314,44 @@ def test_a_large_id_is_a_feature_like_any_other(tmp_path: Path) -> None:
     assert read_run(path, SMALL, seed=0).sets[0].features.shape[1] == 3
 
 
+def test_categories_of_a_dataframe_are_labels_and_folds(tmp_path: Path) -> None:
+    frame = predictions(2)
+    kinds = {"y": pd.CategoricalDtype(["never", "a", "b", "c"]), "fold": "category"}
+    frame.astype(kinds).to_parquet(tmp_path / "mine.parquet")
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)[0]
+    run = read_run(path, SMALL, seed=0)
+    assert ["abc"[label] for label in run.sets[1].y] == frame["y"][60:].tolist()
+    frame.assign(fold=[[1]] * len(frame)).to_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(BadFile, match="column 'fold' does not hold single values"):
+        OwnFiles((str(tmp_path / "lists.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)
+
+
+@pytest.mark.parametrize("names", [["prob[a]", "prob[b]", "prob[c]"], ["p? a", "p? b", "p? c"]])
+def test_only_the_star_of_a_pattern_is_special(tmp_path: Path, names: list[str]) -> None:
+    old = ["p_a", "p_b", "p_c"]
+    predictions(1).rename(columns=dict(zip(old, names, strict=True))).to_csv(tmp_path / "mine.csv", index=False)
+    pattern = names[0].replace("a", "*")
+    path = OwnFiles((str(tmp_path / "mine.csv"),), columns=(pattern,)).collect(tmp_path / "runs", 1, silent)[0]
+    assert read_run(path, SMALL, seed=0).sets[0].classes == ("a", "b", "c")
+
+
+def test_a_class_has_a_name(tmp_path: Path) -> None:
+    predictions(1).assign(p_=0.1).to_parquet(tmp_path / "mine.parquet")
+    with pytest.raises(BadFile, match=r"in column 'p_' the star of 'p_\*' leaves no name"):
+        OwnFiles((str(tmp_path / "mine.parquet"),)).collect(tmp_path / "runs", 1, silent)
+
+
 def test_folds_may_have_any_name_and_must_all_be_there(tmp_path: Path) -> None:
     frame = predictions(3).assign(month=lambda f: f["fold"].map({0: "May", 1: "June", 2: "July"}))
     frame.to_parquet(tmp_path / "mine.parquet")
     path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="month").collect(tmp_path / "runs", 1, silent)[0]
     assert list(read_run(path, SMALL, seed=0).sets) == [0, 1, 2]
-    frame.assign(month=frame["month"].where(frame.index != 9)).to_parquet(tmp_path / "gap.parquet")
-    with pytest.raises(BadFile, match="the fold in row 9, column 'month', is missing"):
-        OwnFiles((str(tmp_path / "gap.parquet"),), fold="month").collect(tmp_path / "runs", 1, silent)
+    gap = frame.assign(month=frame["month"].where(frame.index != 9))
+    gap.to_parquet(tmp_path / "gap.parquet")
+    gap.to_csv(tmp_path / "blank.csv", index=False)
+    for name in ("gap.parquet", "blank.csv"):
+        with pytest.raises(BadFile, match="the fold in row 9, column 'month', is missing"):
+            OwnFiles((str(tmp_path / name),), fold="month").collect(tmp_path / "runs", 1, silent)
 
 
 def test_columns_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
@@ -344,4 +378,4 @@ def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
 
 def test_two_files_of_one_name_are_refused() -> None:
     with pytest.raises(BadOption, match="two files are named 'p'"):
-        OwnFiles(("x/p.csv", "y/p.parquet"))
+        OwnFiles(("x/p.csv", "y/P.parquet"))

@@ -275,9 +275,9 @@ class _State:
             raise BadLabels(f"y has shape {labels.shape}; pass one label a row, and at least one row")
         if not is_number(amount) or not 0 < amount < 1:
             raise BadOption(f"the amount of a shift must be a number between 0 and 1, not {amount!r}")
-        missing = labels != labels if labels.dtype.kind in "fO" else np.zeros(len(labels), dtype=bool)
-        if missing.any():
-            raise BadLabels(f"the label of row {int(np.argmax(missing))} is missing (NaN)")
+        missing = next((row for row, label in enumerate(labels.tolist()) if _is_missing(label)), None)
+        if missing is not None:
+            raise BadLabels(f"the label of row {missing} is missing")
         try:
             classes, codes = np.unique(labels, return_inverse=True)
         except TypeError:
@@ -344,6 +344,14 @@ class _State:
             tuple(self.classes[self.large].tolist()),
             self.feature,
         )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether this is None, or not equal to itself: NaN, NaT, and what pandas calls NA."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _numeric(features: Any, n_rows: int) -> tuple[FloatArray, list[Any]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from baserate.errors import BaserateError
 from baserate.threads import cores
@@ -104,11 +107,29 @@ def study(step: str, **options: Any) -> None:
       claims   print each claim of the paper with what was found here
     """  # noqa: D301
     try:
-        _run(step, **options)
+        with _ended_like_ctrl_c():
+            _run(step, **options)
     except (BaserateError, ImportError, OSError) as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         raise click.ClickException("stopped; what is done is kept, and the same command goes on from there") from None
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, end the work as Ctrl-C does: the workers go, and the user is told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fresh: bool, **options: Any) -> None:
@@ -164,6 +185,7 @@ def _plan(**options: Any) -> Any:
 
 def _corpus(*, corpus: str, files: tuple[str, ...], seed: int, max_classes: int, **options: Any) -> Any:
     """The corpus that the options name; what belongs to another one is left out."""
+    _check_options("own" if files else corpus)
     if files:
         from baserate.study.own import OwnFiles
 
@@ -180,6 +202,27 @@ def _corpus(*, corpus: str, files: tuple[str, ...], seed: int, max_classes: int,
     default = Offline()
     datasets, models = _names(options["datasets"]), _names(options["models"])
     return replace(default, datasets=datasets or default.datasets, models=models or default.models, seed=seed)
+
+
+_BELONGS = {
+    "own": ("label", "columns", "fold", "features"),
+    "offline": ("datasets", "models"),
+    "openml": tuple(f"openml_{name}" for name in ("max_tasks", "runs_per_task", "min_rows", "max_rows", "server")),
+}
+
+
+def _check_options(chosen: str) -> None:
+    """Refuse options of another corpus rather than ignore them."""
+    context = click.get_current_context()
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    strange = [name for corpus, names in _BELONGS.items() if corpus != chosen for name in names if name in given]
+    if chosen == "own" and "corpus" in given:
+        strange.append("corpus")
+    if strange:
+        what = "predictions of your own" if chosen == "own" else f"the {chosen} corpus"
+        option = strange[0].replace("_", "-")
+        hint = "; give the file with --predictions" if strange[0] in _BELONGS["own"] else ""
+        raise click.UsageError(f"--{option} has no meaning for {what}{hint}")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -152,11 +152,11 @@ def _still_reduces(frame: Frame) -> Claim:
     text = "With rates that are off, BGA still reduces the loss more often than not"
     wrong = frame[frame["error"] != 0]
     parts = {measure: _of(wrong, f"bga-{measure}", measure)[f"{measure}_reduction"] for measure in _NAMES}
-    if not all(map(len, parts.values())):
-        return Claim(text, "often", "no such task", None, "No task has rates that are off.")
-    brier, log = (float((values > 0).mean()) for values in parts.values())
-    ours = f"in {brier:.1%} of tasks (Brier) and {log:.1%} (log)"
-    holds = min(brier, log) > 0.5
+    shares = {measure: float((values > 0).mean()) for measure, values in parts.items() if len(values)}
+    if not shares:
+        return Claim(text, "often", "no such task", None, "No task has rates that are off and a loss to reduce.")
+    ours = "in " + " and ".join(f"{share:.1%} of tasks ({measure})" for measure, share in shares.items())
+    holds = min(shares.values()) > 0.5
     return Claim(text, "often", ours, holds, "" if holds else "Other data and other models.")
 
 

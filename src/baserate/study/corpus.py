@@ -41,6 +41,12 @@ class Corpus(ABC):
 def in_parallel(calls: Iterable[tuple[Callable[..., T], tuple[Any, ...]]], jobs: int) -> Iterator[T]:
     """Results of calls in processes of their own, as they come; BLAS and OpenMP share the cores among them."""
     from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    yield from workers(delayed(call)(*arguments) for call, arguments in calls)
+    try:
+        yield from workers(delayed(call)(*arguments) for call, arguments in calls)
+    except TerminatedWorkerError:
+        raise ChildProcessError(
+            "a worker was killed, perhaps for lack of memory; what is done is kept, so run it again, with fewer --jobs"
+        ) from None

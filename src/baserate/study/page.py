@@ -17,7 +17,7 @@ from baserate.study.claims import Claim
 from baserate.study.figures import FIGURES, save_all
 from baserate.study.reference import Comparison
 from baserate.study.runs import Account
-from baserate.study.tables import MEASURES, cells, counted, markdown, means, medians, n_tasks, spaced
+from baserate.study.tables import MEASURES, cell, cells, counted, markdown, means, medians, n_tasks, spaced
 
 Frame = Any  # a pandas DataFrame
 
@@ -87,6 +87,8 @@ def _what(story: Story) -> str:
     offline = story.settings["corpus"] == "offline"
     again = "; `make study` writes it again from a fresh checkout" if offline else ""
     folds = ", each a fold of a cross-validation" if any(account.folds > 1 for account in story.accounts) else ""
+    number = int(frame["impossible"].notna().sum())
+    impossible = f", {spaced(number)} of them impossible because of hard zeros" if number else ""
     adjusters = ", ".join(f"`{name}`" for name in frame["adjuster"].unique())
     return f"""# The paper's experiments, run again
 
@@ -98,7 +100,7 @@ This page was written by `baserate study`{again}.
 
 - **{counted(taken, "prediction set")}** of {counted(datasets, "data set")} and {counted(models, "model")}{folds}.
 - **{counted(n_tasks(frame), "adjustment task")}**, and {spaced(skipped)} that were impossible and skipped.
-- **{counted(len(frame), "adjustment")}**: {adjusters}. `bga-*` and `ppa` are the
+- **{counted(len(frame), "adjustment")}**{impossible}: {adjusters}. `bga-*` and `ppa` are the
   paper's; `set-*` adjusts to all rates that the error allows, `uga-brier` is additive adjustment.
 - Seed {story.settings["study_seed"]}; everything but the seconds is the same in every run with the same versions.
   Settings and versions are in [settings.json](settings.json)."""
@@ -110,10 +112,10 @@ def _claims(story: Story) -> str:
     for claim in story.claims:
         verdict = claim.verdict if claim.holds else f"**{claim.verdict}**"
         if claim.why:
-            notes.append(f"- *{claim.text}*: {claim.why}")
+            notes.append(f"- *{claim.text}*: {cell(claim.why)}")
         lines.append(f"| {claim.text} | {claim.paper} | {claim.ours} | {verdict} |")
     if notes:
-        lines += ["", "Where they do not hold, and why:", "", *notes]
+        lines += ["", "Where they do not hold or cannot be told, and why:", "", *notes]
     return "\n".join(lines)
 
 
@@ -180,7 +182,8 @@ def _corpus(story: Story) -> str:
         runs = [account for account in story.accounts if account.dataset == name]
         left_out = "; ".join(f"{account.model}: {account.reason}" for account in runs if account.reason)
         taken = sum(account.taken for account in runs)
-        lines.append(f"| {name} | {runs[0].source} | {runs[0].rows} | {runs[0].classes} | {taken} | {left_out} |")
+        fields = (name, runs[0].source, runs[0].rows, runs[0].classes, taken, left_out)
+        lines.append("| " + " | ".join(map(cell, fields)) + " |")
     if len(story.skipped):
         lines += ["", "Skipped tasks by cause and shift:", "", markdown(story.skipped.rename_axis(columns=None))]
     return "\n".join(lines)
@@ -204,5 +207,5 @@ models and figures aside."""
 The paper's way, CVXPY with OSQP for Brier and ECOS for log loss, took {1e3 * theirs:.0f} ms a task on a random sample
 of {found.tasks} tasks in the same run: an estimated {minutes:.3g} minutes of work for all tasks. Ours for the same two
 adjusters: {1e3 * ours:.1f} ms a task, {theirs / ours:.0f} times faster. The paper's way left rates off by up to
-{found.papers_residual:.0e}, and its first solver failed in {found.papers_failures} of them; our largest duality gap was
+{found.papers_residual:.0e}, and its first solver failed {found.papers_failures} times in {2 * found.tasks}; our largest duality gap was
 {found.largest_gap:.0e}."""

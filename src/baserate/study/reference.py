@@ -87,10 +87,15 @@ def saerens(p: FloatArray, old: FloatArray, new: FloatArray) -> FloatArray:
     return np.array([[value / sum(row) for value in row] for row in weighted])
 
 
+def possible_tasks(results: Any) -> Any:
+    """Set, shift and error of the tasks for which every adjuster has an answer."""
+    possible = results.groupby(["set", "shift", "error"], sort=False)["impossible"].count() == 0
+    return possible[possible].reset_index()[["set", "shift", "error"]]
+
+
 def sample_tasks(results: Any, sets: Mapping[str, PredictionSet], seed: int, size: int) -> list[Task]:
     """Random tasks of those in the results, made again."""
-    possible = results.groupby(["set", "shift", "error"], sort=False)["impossible"].count() == 0
-    names = possible[possible].reset_index()[["set", "shift", "error"]]
+    names = possible_tasks(results)
     rng = np.random.default_rng(seed)
     chosen = names.iloc[np.sort(rng.choice(len(names), min(size, len(names)), replace=False))]
     return [task(shifted_set(sets[name], kind, seed), error) for name, kind, error in chosen.itertuples(index=False)]
@@ -139,7 +144,7 @@ def _compared(given: Task) -> dict[str, float]:
         start = time.perf_counter()
         theirs, failures = _papers_way(p, rates, loss)
         row["papers_seconds"] += time.perf_counter() - start
-        row["papers_failures"] += failures
+        row["papers_failures"] += failures > 0
         row["papers_residual"] = max(row["papers_residual"], float(np.abs(theirs.mean(axis=0) - rates).max()))
     return row
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,15 +39,13 @@ from baserate.study.findings import (
     write_note,
 )
 from baserate.study.page import versions
-from baserate.study.reference import compare, sample_tasks
+from baserate.study.reference import compare, possible_tasks, sample_tasks
 from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
-from baserate.study.tables import n_tasks
 from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
 
 MEASURES = {"brier": Brier(), "log": Log()}
 """The losses that are measured before and after."""
 
-PARTS = "parts"
 FORMAT = "baserate.study.1"
 """Says that a folder is a study's, and which version of the results is in it."""
 
@@ -100,7 +100,12 @@ class Study:
         note = self.folder / SETTINGS
         if not note.exists():
             return
-        there = read_note(note)
+        try:
+            there = read_note(note)
+        except BadFile:
+            raise BadFile(
+                f"{note} is damaged; if {self.folder} is a study's, delete that file and begin anew"
+            ) from None
         if not isinstance(there, dict) or there.get("format") != FORMAT:
             raise BadFile(f"{note} is not of a study; choose another folder with --out")
         if fresh:
@@ -123,12 +128,18 @@ class Study:
         for name in (RESULTS, SKIPPED, ACCOUNTS, CLOCK, COMPARISON, SETTINGS):
             (self.folder / name).unlink(missing_ok=True)
 
+    @property
+    def parts(self) -> Path:
+        """Where parts are kept: for other settings elsewhere, since workers of a killed run may still write theirs."""
+        digest = hashlib.sha256(json.dumps(self._settings(), sort_keys=True).encode()).hexdigest()
+        return self.folder / f"parts-{digest[:8]}"
+
     def _drop_parts(self) -> None:
-        parts = self.folder / PARTS
-        for part in [*parts.glob("*.parquet"), *parts.glob(".*.tmp")]:
-            part.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a worker of a killed run may still write there
-            parts.rmdir()
+        for parts in self.folder.glob("parts-*"):
+            for part in [*parts.glob("*.parquet"), *parts.glob(".*.tmp")]:
+                part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there is something else in it
+                parts.rmdir()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -166,13 +177,10 @@ class Study:
             schema_of(self.folder / RESULTS)
             return
         start = time.perf_counter()
-        (self.folder / PARTS).mkdir(exist_ok=True)
+        parts = self.parts
+        parts.mkdir(exist_ok=True)
         runs = {path: self._read(path) for path in paths}
-        part = {
-            (path, fold): self.folder / PARTS / f"{path.stem}-{fold}.parquet"
-            for path, run in runs.items()
-            for fold in run.sets
-        }
+        part = {(path, fold): parts / f"{path.stem}-{fold}.parquet" for path, run in runs.items() for fold in run.sets}
         if not part:
             reasons = listed(sorted({run.account.reason for run in runs.values()}))
             raise BadFile(f"no predictions are left: none of the {len(paths)} runs meets the rules ({reasons})")
@@ -190,7 +198,8 @@ class Study:
     def compare(self, paths: Sequence[Path], size: int, report: Report) -> None:
         """Solve a random sample of the tasks in the paper's way as well."""
         found = Findings(self.folder)
-        if found.comparison and found.comparison.tasks == min(size, n_tasks(found.frame)):
+        size = min(size, len(possible_tasks(found.frame)))
+        if not size or (found.comparison and found.comparison.tasks == size):
             return
         sets = {data.name: data for path in paths for data in self._read(path).sets.values()}
         tasks = sample_tasks(found.frame, sets, self.plan.seed, size)

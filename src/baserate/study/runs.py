@@ -225,10 +225,15 @@ def unfit(probs: FloatArray, classes: Sequence[str], rules: Rules) -> str:
         return f"{len(classes)} classes"
     if not np.isfinite(probs).all():
         return "a score is missing"
-    if probs.min() < 0 or probs.max() > 1:
-        return "a score is outside [0, 1]"
-    if np.abs(probs.sum(axis=1) - 1).max() > _ROW_SUMS:
-        return "scores do not sum to 1"
+    outside = ((probs < 0) | (probs > 1)).any(axis=1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        value = probs[row].min() if probs[row].min() < 0 else probs[row].max()
+        return f"a score is outside [0, 1], {value:g} in row {row}"
+    off = np.abs(probs.sum(axis=1) - 1)
+    if off.max() > _ROW_SUMS:
+        row = int(off.argmax())
+        return f"scores do not sum to 1 within {_ROW_SUMS:g}, but to {probs[row].sum():.4f} in row {row}"
     if not rules.hard_scores and (probs.min() == 0 or probs.max() == 1):
         return "a score is exactly 0 or 1"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,15 @@ def counted(value: int, noun: str) -> str:
     return f"{spaced(value)} {noun}{'' if value == 1 else 's'}"
 
 
+def cell(value: Any) -> str:
+    """A value for a table in Markdown, whatever it holds."""
+    text = " ".join(str(value).split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_|~])", r"\\\1", text)
+
+
 def markdown(table: Frame) -> str:
     """A table as Markdown, its index as the first column."""
     whole = table.reset_index()
     lines = [["" if name is None else str(name) for name in whole.columns], ["---"] * len(whole.columns)]
-    lines += [[str(value) for value in row] for row in whole.itertuples(index=False)]
+    lines += [[cell(value) for value in row] for row in whole.itertuples(index=False)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
