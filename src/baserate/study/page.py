@@ -207,5 +207,5 @@ models and figures aside."""
 The paper's way, CVXPY with OSQP for Brier and ECOS for log loss, took {1e3 * theirs:.0f} ms a task on a random sample
 of {found.tasks} tasks in the same run: an estimated {minutes:.3g} minutes of work for all tasks. Ours for the same two
 adjusters: {1e3 * ours:.1f} ms a task, {theirs / ours:.0f} times faster. The paper's way left rates off by up to
-{found.papers_residual:.0e}, and its first solver failed {found.papers_failures} times in {2 * found.tasks}; our largest duality gap was
-{found.largest_gap:.0e}."""
+{found.papers_residual:.0e}, and its first solver failed {found.papers_failures} times in {2 * found.tasks};
+our largest duality gap was {found.largest_gap:.0e}."""
