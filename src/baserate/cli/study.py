@@ -27,6 +27,7 @@ _READING = ("pages", "claims")  # need nothing but what lies in the folder
 
 
 @click.command(
+    short_help="The experiments of the paper, or the same on your own predictions.",
     epilog="""\b
 Examples:
   baserate study                                     the whole study, in ./baserate-study
