@@ -34,7 +34,7 @@ Examples:
   baserate study claims                              what it found
   baserate study --predictions p.parquet --label y   the same on predictions of your own
   baserate study --corpus openml --openml-max-tasks 5
-"""
+""",
 )
 @click.argument("step", type=click.Choice(STEPS), default="all")
 @click.option(
