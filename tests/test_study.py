@@ -1,9 +1,8 @@
-"""The study: tasks, results that are the same in every run and survive a kill, and the command that makes them."""
+"""The study: tasks, and results that are the same in every run and survive a kill."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -17,10 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from study_support import SMALL, done, plan_of, predictions, silent, the_same
 
-from baserate.cli import main
 from baserate.errors import BadFile, BadOption
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
@@ -223,6 +220,19 @@ def test_only_files_of_a_study_are_thrown_away(study: Study, tmp_path: Path) -> 
     assert not (tmp_path / "results.parquet").exists()
 
 
+def test_results_without_their_settings_are_nobodys(study: Study, tmp_path: Path) -> None:
+    """Else a user who deletes a damaged note would get old results for new settings."""
+    work = Study(tmp_path / "out", plan_of(Path(study.plan.corpus.files[0]), seed=1))  # type: ignore[attr-defined]
+    shutil.copytree(study.folder, work.folder)
+    (work.folder / "settings.json").unlink()
+    for fresh in (False, True):
+        with pytest.raises(BadFile, match=r"results\.parquet is there, but .*settings\.json is not"):
+            work.begin(fresh=fresh)
+    (work.folder / "results.parquet").unlink()
+    (work.folder / "comparison.json").write_text('{"of": "old results"}')
+    assert done(work).comparison is None
+
+
 def test_a_first_attempt_that_failed_leaves_the_folder_free(tmp_path: Path) -> None:
     predictions(2).to_parquet(tmp_path / "mine.parquet")
     out = tmp_path / "out"
@@ -355,75 +365,3 @@ def test_no_predictions_that_meet_the_rules(tmp_path: Path) -> None:
     work.begin()
     with pytest.raises(BadFile, match=r"none of the 1 runs meets the rules .*fewer than 500 rows"):
         work.run(work.collect(1, silent), 1, silent)
-
-
-def call(*arguments: str) -> Any:
-    return CliRunner().invoke(main, ["study", *arguments])
-
-
-def test_the_command_does_it_all_on_predictions_of_ones_own(tmp_path: Path) -> None:
-    file, out = tmp_path / "mine.csv", tmp_path / "out"
-    predictions(3).to_csv(file, index=False)
-    options = ("--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--sample", "3", "--out", str(out))
-    first = call(*options, "--jobs", "1")
-    assert first.exit_code == 0, first.output
-    assert "BGA for log loss at exact rates reduces it in every task" in first.output
-    assert f"wrote {out / 'pages' / 'README.md'}" in first.output
-    assert call("claims", "--out", str(out)).stdout == first.stdout, "nothing but the folder is needed"
-    as_json = json.loads(call("claims", "--out", str(out), "--json").stdout)
-    assert [claim["holds"] for claim in as_json] == [claim.holds for claim in Findings(out).claims]
-    corpus = call("corpus", *options)
-    assert "3 prediction sets of 1 runs" in corpus.output
-    assert "mine/mine: 180 rows, 3 classes, 3 of 3 folds" in corpus.output
-
-
-def test_the_command_trains_what_it_is_told(tmp_path: Path) -> None:
-    result = call("corpus", "--datasets", "arrests", "--models", "naive-bayes", "--jobs", "1", "--out", str(tmp_path))
-    assert result.exit_code == 0, result.output
-    assert "arrests/naive-bayes: 5226 rows, 2 classes, 10 of 10 folds\n" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("claims",), "there are no results in"),
-        (("pages",), "there are no results in"),
-        (("--predictions", "nowhere.parquet"), "nowhere.parquet"),
-        (("--datasets", "iris"), "there is no data set 'iris'"),
-        (("--min-rows", "2000"), "min_rows is 2000 and max_rows 1000"),
-        (("sideways",), "'sideways' is not one of"),
-        (("claims", "--fresh"), "--fresh would throw it away"),
-        (("--datasets", ","), "names nothing"),
-        (("--seed", "-1"), "-1 is not in the range"),
-        (("--label", "outcome"), "--label has no meaning for the offline corpus; give the file with --predictions"),
-        (("--predictions", "x.csv", "--models", "logistic"), "--models has no meaning for predictions of your own"),
-        (("--predictions", "x.csv", "--corpus", "openml"), "--corpus has no meaning for predictions of your own"),
-        (("--openml-max-tasks", "3"), "--openml-max-tasks has no meaning for the offline corpus"),
-    ],
-)
-def test_mistakes_end_in_one_line_and_an_exit_code(tmp_path: Path, arguments: Any, message: str) -> None:
-    result = call(*arguments, "--out", str(tmp_path / "out"))
-    assert result.exit_code != 0
-    assert isinstance(result.exception, SystemExit), "an error message, not a traceback"
-    assert message in result.output
-    assert len([line for line in result.output.splitlines() if line.startswith("Error: ")]) == 1
-    assert not (tmp_path / "out" / "settings.json").exists(), "nothing is begun"
-
-
-def test_what_is_not_installed_is_said_before_anything_is_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tqdm" else found(name))
-    result = call("--out", str(tmp_path / "out"))
-    assert result.exit_code == 1
-    assert result.output == 'Error: the study needs tqdm: pip install "baserate[study]"\n'
-    assert not (tmp_path / "out").exists()
-
-
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictions(1).to_parquet(tmp_path / "mine.parquet")
-    monkeypatch.setattr("baserate.study.run.Study.collect", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    result = call("--predictions", str(tmp_path / "mine.parquet"), "--out", str(tmp_path / "out"))
-    assert result.exit_code == 1
-    assert "the same command goes on from there" in result.output

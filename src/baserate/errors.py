@@ -36,7 +36,7 @@ class BadLoss(BaserateError):
 
 
 class BadFile(BaserateError):
-    """A file does not hold a saved adjustment that this version can trust."""
+    """A file does not hold what it should, or not in a form that this version can trust."""
 
 
 class ImpossibleShift(BaserateError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+
+from baserate.study.settings import digest
 
 T = TypeVar("T")
 
@@ -30,8 +30,7 @@ class Corpus(ABC):
 
     def folder_name(self) -> str:
         """The folder for its run files: another one for other settings, so that no stale file is met."""
-        digest = hashlib.sha256(json.dumps(self.settings(), sort_keys=True).encode()).hexdigest()
-        return f"{self.name}-{digest[:8]}"
+        return f"{self.name}-{digest(self.settings())}"
 
     @abstractmethod
     def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:

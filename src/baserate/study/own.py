@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,16 @@ class OwnFiles(Corpus):
     def settings(self) -> dict[str, Any]:
         return {
             "corpus": self.name,
-            "files": {_stem(Path(file)): _digest(Path(file)) for file in self.files},
+            "files": self._contents,
             "label": self.label,
             "columns": list(self.columns),
             "fold": self.fold,
             "features": None if self.features is None else list(self.features),
         }
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        return {_stem(Path(file)): _hash(Path(file)) for file in self.files}
 
     def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
         paths = []
@@ -213,7 +218,7 @@ def _read(file: Path, label: str) -> Any:
     return table
 
 
-def _digest(file: Path) -> str:
+def _hash(file: Path) -> str:
     """What tells a file from another: its content, wherever it lies."""
     try:
         with file.open("rb") as content:

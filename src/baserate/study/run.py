@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -38,9 +36,9 @@ from baserate.study.findings import (
     schema_of,
     write_note,
 )
-from baserate.study.page import versions
 from baserate.study.reference import compare, possible_tasks, sample_tasks
 from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
+from baserate.study.settings import digest, versions
 from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
 
 MEASURES = {"brier": Brier(), "log": Log()}
@@ -97,7 +95,9 @@ class Study:
 
     def begin(self, *, fresh: bool = False) -> None:
         """See that the folder is free for this study, or this study's already; ``fresh`` throws away its results."""
-        note = self.folder / SETTINGS
+        note, results = self.folder / SETTINGS, self.folder / RESULTS
+        if not note.exists() and results.exists():  # of which study nobody can tell
+            raise BadFile(f"{results} is there, but {note} is not; delete the results, or choose another --out")
         if not note.exists():
             return
         try:
@@ -111,7 +111,7 @@ class Study:
         if fresh:
             self._clear()
             return
-        settings = {**self._settings(), **({"versions": there["versions"]} if (self.folder / RESULTS).exists() else {})}
+        settings = {**self._settings(), **({"versions": there["versions"]} if results.exists() else {})}
         changed = [name for name in {**settings, **there} if settings.get(name) != there.get(name)]
         if changed:
             raise BadOption(
@@ -131,8 +131,7 @@ class Study:
     @property
     def parts(self) -> Path:
         """Where parts are kept: for other settings elsewhere, since workers of a killed run may still write theirs."""
-        digest = hashlib.sha256(json.dumps(self._settings(), sort_keys=True).encode()).hexdigest()
-        return self.folder / f"parts-{digest[:8]}"
+        return self.folder / f"parts-{digest(self._settings())}"
 
     def _drop_parts(self) -> None:
         for parts in self.folder.glob("parts-*"):
@@ -221,6 +220,7 @@ class Study:
         if pc.all(skipped).as_py():
             causes = listed(sorted(set(table["skipped"].to_pylist())))
             raise BadOption(f"none of the {len(table)} tasks can be made: {causes}")
+        (self.folder / COMPARISON).unlink(missing_ok=True)  # of results that are no more
         about_task = ["set", "dataset", "model", "fold", "classes", "shift", "error", "skipped"]
         for path, rows in (
             (self.folder / SKIPPED, table.filter(skipped).select(about_task)),
