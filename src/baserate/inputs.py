@@ -92,6 +92,10 @@ class Reading:
             rows = (rows + self.smoothing) / (1.0 + rows.shape[1] * self.smoothing)
         return rows
 
+    def tolerance(self, dtype: np.dtype[Any]) -> float:
+        """How far the sum of a row may be from 1."""
+        return _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE)
+
     def _clean_logits(self, rows: FloatArray) -> FloatArray:
         impossible = np.isneginf(rows)
         with np.errstate(over="ignore"):
@@ -122,7 +126,7 @@ class Reading:
             return
         sums = raw.sum(axis=1, dtype=np.float64)
         off = np.abs(sums - 1.0)
-        bad = np.flatnonzero(off > _SUM_TOLERANCE.get(raw.dtype, _DEFAULT_SUM_TOLERANCE))
+        bad = np.flatnonzero(off > self.tolerance(raw.dtype))
         if bad.size:
             worst = int(off.argmax())
             raise BadProbabilities(

@@ -26,12 +26,14 @@ from baserate.arrays import FloatArray, IndexArray
 from baserate.engines.base import Block, Engine, Sums, total
 from baserate.errors import InfeasibleRates
 from baserate.inputs import Reading
+from baserate.kernels import BLOCK_VALUES, Kernel, kernel_for
 from baserate.losses.base import Loss
 from baserate.losses.softened import Softened
 from baserate.regions import Region
 from baserate.solver import Point, Target, solve
 
 _EPS = float(np.finfo(np.float64).eps)
+_NONE = np.zeros((0, 0))  # the curvature of a pass that was not asked for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +163,14 @@ class Survey:
     effective_rows: float
 
 
+_SURVEYED = 5  # sums of a survey
+
+
+def _as_survey(sums: Sums) -> Survey:
+    mean, offset, zeros, ceiling, squares = sums
+    return Survey(mean, float(offset), int(zeros), float(ceiling), 1.0 / float(squares))
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One adjustment problem on the rows that an engine holds."""
@@ -176,16 +186,49 @@ class Problem:
         return self.region.take(self.model.keep)
 
     @cached_property
+    def kernel(self) -> Kernel | None:
+        """The fused passes for these rows, where there are any; NumPy does the others."""
+        model, engine = self.model, self.engine
+        if engine.dtype is None or model.levels is not None or model.softness:
+            return None
+        rows = (engine.dtype, engine.n_rows * engine.n_classes)
+        return kernel_for(model.loss, model.bounded, model.keep, model.n_classes, model.reading, rows)
+
+    @cached_property
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""
-        mean, offset, zeros, ceiling, squares = total(self.engine.map(self._survey_block))
-        return Survey(mean, float(offset), int(zeros), float(ceiling), 1.0 / float(squares))
+        if self.kernel is None:
+            return _as_survey(total(self.engine.map(self._survey_block)))
+        return _as_survey(self._first_pass(self.kernel, np.zeros(len(self.model.keep)), curved=False)[:_SURVEYED])
 
-    def evaluate(self, shift: FloatArray) -> Point:
-        """The dual at one shift: one pass over the rows."""
-        offset = self.survey.offset  # first, since the survey fills the scratch
-        sums = total(self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift)))
-        return self._point(shift, offset, sums)
+    def evaluate(self, shift: FloatArray, *, curved: bool = True) -> Point:
+        """The dual at one shift: one pass over the rows, and at the first time one that also surveys them."""
+        if self.kernel is None or not self.kernel.takes(shift, curved=curved):
+            offset = self.survey.offset  # first, since the survey fills the scratch
+            sums = total(
+                self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift, curved))
+            )
+        elif "survey" not in vars(self):
+            both = self._first_pass(self.kernel, shift, curved)
+            vars(self)["survey"] = _as_survey(both[:_SURVEYED])
+            sums = both[_SURVEYED:]
+        else:
+            kernel = self.kernel
+            sums = total(self.engine.map(lambda block: self._fused_reduce(kernel, block, shift, curved), BLOCK_VALUES))
+        return self._point(shift, self.survey.offset, sums)
+
+    def _first_pass(self, kernel: Kernel, shift: FloatArray, curved: bool) -> Sums:
+        def task(block: Block) -> Sums:
+            both = kernel.survey_and_reduce(block, shift, curved=curved)
+            if both is None:  # rows that NumPy refuses, or knows how to take
+                both = self._survey_block(block), self._reduce_block(self._eta(block), block.weights, shift, curved)
+            return *both[0], *both[1]
+
+        return total(self.engine.map(task, BLOCK_VALUES))
+
+    def _fused_reduce(self, kernel: Kernel, block: Block, shift: FloatArray, curved: bool) -> Sums:
+        sums = kernel.reduce(block, shift, curved=curved)
+        return self._reduce_block(self._eta(block), block.weights, shift, curved) if sums is None else sums
 
     def _point(self, shift: FloatArray, offset: float, sums: Sums) -> Point:
         conjugate, size, mean, curvature = sums
@@ -198,8 +241,21 @@ class Problem:
 
     def finish(self, shift: FloatArray) -> tuple[float, FloatArray]:
         """Write the adjusted rows; their mean divergence from the predictions, and their mean."""
-        moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
+        kernel = self.kernel
+        if kernel is None or not shift.any() or not kernel.takes(shift, curved=False):
+            moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
+        else:
+            moved, mean = total(
+                self.engine.write(lambda block: self._fused_finish(kernel, block, shift), BLOCK_VALUES)
+            )
         return float(moved), mean
+
+    def _fused_finish(self, kernel: Kernel, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
+        done = kernel.write(block, shift)
+        if done is None:
+            return self._finish_block(block, shift)
+        rows, moved, mean = done
+        return rows, (moved, self.model.spread(mean, fill=0.0))
 
     @cached_property
     def start(self) -> Point:
@@ -266,7 +322,7 @@ class Problem:
         rows = model.reading.clean(block.raw)
         p, eta = model.probs(rows), model.dual_points(rows)
         model.refuse_stranded(model.kept(eta), block.start)
-        if block.scratch is not None:
+        if block.scratch is not None and self.kernel is None:
             block.scratch[:, : len(model.keep)] = model.kept(eta)
         # Also if classes are dropped this is the conjugate over the whole simplex, where p lies.
         conjugate = model.solved_loss.conjugate(eta, p)
@@ -282,15 +338,16 @@ class Problem:
         return w @ p, w @ conjugate, zeros, ceiling, w @ w
 
     def _eta(self, block: Block) -> FloatArray:
-        if block.scratch is not None:
+        if block.scratch is not None and self.kernel is None:  # a kernel leaves it empty
             return block.scratch[:, : len(self.model.keep)]
         return self.model.kept(self.model.dual_points(self.model.reading.clean(block.raw)))
 
-    def _reduce_block(self, eta: FloatArray, w: FloatArray, shift: FloatArray) -> Sums:
+    def _reduce_block(self, eta: FloatArray, w: FloatArray, shift: FloatArray, curved: bool = True) -> Sums:
         face = self.model.face
         x, a = self.model.at(eta, shift)
         conjugate = face.conjugate(x, a)
-        return w @ conjugate, w @ np.abs(conjugate), w @ a, face.jacobian(a, w, bounded=self.model.bounded)
+        curvature = face.jacobian(a, w, bounded=self.model.bounded) if curved else _NONE
+        return w @ conjugate, w @ np.abs(conjugate), w @ a, curvature
 
     def _finish_block(self, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
         rows = self.model.reading.clean(block.raw)

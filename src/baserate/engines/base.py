@@ -6,6 +6,9 @@ the maths: tasks come from :mod:`baserate.problem`. Two verbs are all that the r
 - ``map(task)`` runs a task on every block and yields the answers, in the order of the rows;
 - ``write(task)`` runs a task that answers ``(rows, sums)``, keeps the rows as the answer, yields the sums.
 
+How long a block should be is the task's business, not the engine's: a task says what it can make use of. An engine that
+can also answer ``sample(n)`` saves whole passes: the problem is first solved on a few rows.
+
 Sums over rows are made of the answers by :func:`total`, in block order and with compensation, so that neither the
 number of threads nor a billion rows change the last digits.
 """
@@ -24,6 +27,9 @@ from baserate.arrays import FloatArray
 
 T = TypeVar("T")
 Sums = tuple[FloatArray, ...]
+
+CACHED = 1 << 16
+"""Values of a block for NumPy: 512 KiB of float64 are in a core's cache, and worth the Python calls on them."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ class Engine(ABC):
     n_classes: int
     weighted: bool
     """Whether rows may have unequal weights."""
+    dtype: np.dtype[Any] | None = None
+    """What the rows of every block are made of, if it is the same for all."""
 
     @classmethod
     @abstractmethod
@@ -64,11 +72,16 @@ class Engine(ABC):
         """An engine on these predictions, or None if they are not of its kind."""
 
     @abstractmethod
-    def map(self, task: Callable[[Block], T]) -> Iterator[T]:
-        """Run a task on every block; the answers come in the order of the rows."""
+    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+        """Run a task on every block; the answers come in the order of the rows.
+
+        ``block_values`` is how many values a block should have, for an engine that can choose.
+        """
 
     @abstractmethod
-    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]]) -> Iterator[Sums]:
+    def write(
+        self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED
+    ) -> Iterator[Sums]:
         """Run a task on every block and keep the rows that it answers."""
 
     @abstractmethod
@@ -78,6 +91,10 @@ class Engine(ABC):
     @abstractmethod
     def again(self) -> Self:
         """An engine on the same rows, with an answer of its own."""
+
+    def sample(self, n_rows: int) -> Engine | None:
+        """An engine on some of the rows, drawn at random but always the same ones; None if that costs a pass."""
+        return None
 
 
 def total(parts: Iterable[Sums]) -> Sums:

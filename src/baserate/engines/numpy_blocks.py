@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.arrays import FloatArray
-from baserate.engines.base import Block, Engine, Sums
+from baserate.engines.base import CACHED, Block, Engine, Sums
 from baserate.inputs import as_matrix, as_weights
 from baserate.threads import cores, single_threaded_blas
 
 T = TypeVar("T")
 
-_BLOCK_VALUES = 1 << 16  # 512 KiB of float64: in a core's cache, and worth the Python calls on it.
+_SEED = 20190  # Which rows are a sample; any number would do.
 _AHEAD = 4  # Blocks in flight for each thread: enough to keep all busy, few enough to hold no memory.
 
 
@@ -41,30 +41,33 @@ class NumpyBlocks(Engine):
         self._raw = raw
         self._weights = weights
         self.weighted = weights is not None
+        self.dtype = raw.dtype
         # In the order of the input: columns of a dataframe stay columns.
         by_column = raw.flags.f_contiguous and not raw.flags.c_contiguous
         self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
+
+    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
         # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
-        self._block_rows = max(_BLOCK_VALUES // self.n_classes, self.n_classes, 64)
-        n_blocks = -(-self.n_rows // self._block_rows)
-        self._threads = min(cores(), n_blocks)
-        if n_blocks > 1:
-            _keep_freed_memory()
-
-    def map(self, task: Callable[[Block], T]) -> Iterator[T]:
-        if self._threads == 1:
-            yield from map(task, self._blocks())
+        block_rows = max(block_values // self.n_classes, self.n_classes, 64)
+        n_blocks = -(-self.n_rows // block_rows)
+        threads = min(cores(), n_blocks)
+        if threads == 1:
+            yield from map(task, self._blocks(block_rows))
             return
-        with single_threaded_blas(), ThreadPoolExecutor(self._threads) as pool:
-            yield from _in_order(pool, task, self._blocks(), self._threads * _AHEAD)
+        _keep_freed_memory()
+        with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+            yield from _in_order(pool, task, self._blocks(block_rows), threads * _AHEAD)
 
-    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]]) -> Iterator[Sums]:
+    def write(
+        self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED
+    ) -> Iterator[Sums]:
         def keep(block: Block) -> Sums:
             rows, sums = task(block)
-            self._answer[block.start : block.start + len(rows)] = rows
+            if rows is not block.scratch:
+                self._answer[block.start : block.start + len(rows)] = rows
             return sums
 
-        return self.map(keep)
+        return self.map(keep, block_values)
 
     def answer(self) -> FloatArray:
         return self._answer
@@ -72,9 +75,19 @@ class NumpyBlocks(Engine):
     def again(self) -> Self:
         return type(self)(self._raw, self._weights)
 
-    def _blocks(self) -> Iterator[Block]:
-        for start in range(0, self.n_rows, self._block_rows):
-            stop = min(start + self._block_rows, self.n_rows)
+    def sample(self, n_rows: int) -> Self | None:
+        rows = np.sort(np.random.default_rng(_SEED).choice(self.n_rows, n_rows, replace=False, shuffle=False))
+        weights = None if self._weights is None else self._weights[rows]
+        if weights is not None:
+            if not weights.any():
+                return None
+            weights /= weights.sum()
+        # Column by column stays column by column.
+        return type(self)(self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows], weights)
+
+    def _blocks(self, block_rows: int) -> Iterator[Block]:
+        for start in range(0, self.n_rows, block_rows):
+            stop = min(start + block_rows, self.n_rows)
             weights = np.full(stop - start, 1.0 / self.n_rows) if self._weights is None else self._weights[start:stop]
             yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
 

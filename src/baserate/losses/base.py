@@ -74,6 +74,9 @@ class Loss(ABC):
     builtin: ClassVar[bool] = False
     """Built-in losses are tested here; a user's generator is checked before its first use."""
 
+    kernel: ClassVar[str | None] = None
+    """The fused pass of :mod:`baserate.kernels` that does what the methods of exactly this class do, if there is one."""
+
     @property
     def flat_at_zero(self) -> bool:
         """Whether the second derivative vanishes at 0, so that small entries are hard to tell apart."""

@@ -28,6 +28,7 @@ class Brier(Loss):
     name = "brier"
     domain = REAL
     builtin = True
+    kernel = "brier"
 
     def phi(self, q: FloatArray) -> FloatArray:
         return np.einsum("ij,ij->i", q, q)

@@ -27,6 +27,7 @@ class Log(Loss):
     name = "log"
     pins_zeros = True
     builtin = True
+    kernel = "log"
 
     def phi(self, q: FloatArray) -> FloatArray:
         return np.multiply(q, np.log(q, where=q > 0, out=np.zeros_like(q))).sum(axis=1)

@@ -1,0 +1,319 @@
+"""One pass over a block of rows in one compiled loop, for log loss and the Brier score.
+
+A tile of rows is loaded with its classes below each other, so that every inner loop runs over rows and uses the
+processor's vector units. What a pass sums up (see :mod:`baserate.problem`), and the adjusted rows where they are asked
+for, come from one reading of the data; nothing but the tile is held.
+
+All compiled code is in this file: numba's cache on disk does not notice a change in another one. ``fastmath`` allows
+sums in any order, but not the assumption that there are no NaN or infinite values, so checks see what they look for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numba import from_dtype, njit, types
+
+# What a pass does besides the sums of the dual, one bit each.
+SURVEY, CURVATURE, WRITE = 1, 2, 4
+
+# Where a pass puts its sums.
+VALUE, SIZE, OFFSET, ZEROS, LOWEST, SQUARES, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6, 7
+
+DONE = -1
+"""What a kernel answers if it got through the block; otherwise the number of a row in whose tile it met something odd."""
+
+_SMALL, _LARGE = 1e-290, 1e290  # Beyond these a row's normaliser has lost digits, or would.
+
+
+_OPTIONS = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
+_part = njit(**_OPTIONS)
+"""A piece of a pass; it is compiled into the passes that use it, and cached with them."""
+
+
+@_part
+def _load(raw, weights, start, tile, w, row_sum, smoothing, tolerance, check):  # type: ignore[no-untyped-def]
+    """Fill a tile with clean rows; whether they are predictions. Lanes beyond the last row weigh nothing."""
+    n, k = raw.shape
+    lanes = tile.shape[1]
+    size = min(lanes, n - start)
+    for r in range(size):
+        for j in range(k):
+            tile[j, r] = raw[start + r, j]
+        w[r] = weights[start + r]
+    for r in range(size, lanes):
+        for j in range(k):
+            tile[j, r] = 1.0 / k
+        w[r] = 0.0
+    for r in range(lanes):
+        row_sum[r] = 0.0
+    for j in range(k):
+        for r in range(lanes):
+            row_sum[r] += tile[j, r]
+    if check:
+        bad = 0
+        for j in range(k):
+            for r in range(lanes):
+                bad += not tile[j, r] >= 0.0  # also a NaN
+        for r in range(lanes):
+            bad += not abs(row_sum[r] - 1.0) <= tolerance
+            bad += not (row_sum[r] > _SMALL and row_sum[r] < _LARGE)
+        if bad > 0:
+            return False
+    scale = 1.0 / (1.0 + k * smoothing)
+    for r in range(lanes):
+        row_sum[r] = scale / row_sum[r]
+    for j in range(k):
+        for r in range(lanes):
+            tile[j, r] = tile[j, r] * row_sum[r] + smoothing * scale
+    return True
+
+
+@_part
+def _survey(tile, w, before, sums):  # type: ignore[no-untyped-def]
+    """Add a tile to what does not depend on the shift."""
+    k, lanes = tile.shape
+    for j in range(k):
+        total, squares, zeros, low = 0.0, 0.0, 0, 2.0
+        for r in range(lanes):
+            p = tile[j, r]
+            total += w[r] * p
+            squares += w[r] * p * p
+            zeros += p == 0.0
+            low = min(low, p if p > 0.0 else 2.0)
+        before[j] += total
+        sums[OFFSET] += squares
+        sums[ZEROS] += zeros
+        sums[LOWEST] = min(sums[LOWEST], low)
+    total = 0.0
+    for r in range(lanes):
+        total += w[r] * w[r]
+    sums[SQUARES] += total
+
+
+@_part
+def _add_edges(h, w, scaled, edges):  # type: ignore[no-untyped-def]
+    """Add ``sum_r w_r h_cr h_dr`` for each pair of classes."""
+    k, lanes = h.shape
+    for c in range(1, k):
+        for r in range(lanes):
+            scaled[r] = h[c, r] * w[r]
+        for d in range(c):
+            total = 0.0
+            for r in range(lanes):
+                total += scaled[r] * h[d, r]
+            edges[c, d] += total
+
+
+@_part
+def _store(a, keep, start, rows):  # type: ignore[no-untyped-def]
+    """Write a tile of adjusted rows; classes that are not kept get 0."""
+    size = min(a.shape[1], len(rows) - start)
+    for r in range(size):
+        if len(keep) < rows.shape[1]:
+            for j in range(rows.shape[1]):
+                rows[start + r, j] = 0.0
+        for c in range(len(keep)):
+            rows[start + r, keep[c]] = a[c, r]
+
+
+@_part
+def _logs(x, out, spare):  # type: ignore[no-untyped-def]
+    """Logarithms of normal positive numbers, all lanes at once.
+
+    ``x = 2^e f`` with f between 1/sqrt(2) and sqrt(2), and ``log f = 2 atanh((f - 1) / (f + 1))`` by its series.
+    """
+    lanes = len(x)
+    whole, bits = x.view(np.int64), spare.view(np.int64)
+    for r in range(lanes):
+        bits[r] = (whole[r] & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000
+    for r in range(lanes):
+        e, f = (whole[r] >> 52) - 1023, spare[r]
+        high = f > 1.4142135623730951
+        f, e = (0.5 * f, e + 1) if high else (f, e)
+        u = (f - 1.0) / (f + 1.0)
+        q = u * u
+        series = 1.0 / 21.0
+        series = series * q + 1.0 / 19.0
+        series = series * q + 1.0 / 17.0
+        series = series * q + 1.0 / 15.0
+        series = series * q + 1.0 / 13.0
+        series = series * q + 1.0 / 11.0
+        series = series * q + 1.0 / 9.0
+        series = series * q + 1.0 / 7.0
+        series = series * q + 1.0 / 5.0
+        series = series * q + 1.0 / 3.0
+        out[r] = e * 0.6931471805599453 + (2.0 * u + 2.0 * u * q * series)
+
+
+def _log_pass(  # type: ignore[no-untyped-def]
+    raw, weights, factor, centre, keep, smoothing, tolerance, todo, tile, a, w, z, log_z, spare, before, mean, edges, sums, rows
+):
+    """Log loss: ``a_j = p_j exp(shift_j) / z``, so a pass takes one exponential a class and one logarithm a row."""
+    n, k = raw.shape
+    kept = len(keep)
+    lanes = len(w)
+    for start in range(0, n, lanes):
+        if not _load(raw, weights, start, tile, w, z, smoothing, tolerance, todo & SURVEY):
+            return start
+        if todo & SURVEY:
+            _survey(tile, w, before, sums)
+        for r in range(lanes):
+            z[r] = 0.0
+        for c in range(kept):
+            j = keep[c]
+            for r in range(lanes):
+                a[c, r] = tile[j, r] * factor[c]
+                z[r] += a[c, r]
+        odd = 0
+        for r in range(lanes):
+            odd += not (z[r] > _SMALL and z[r] < _LARGE)
+        if odd > 0:
+            return start
+        _logs(z, log_z, spare)
+        value, size = 0.0, 0.0
+        for r in range(lanes):
+            value += w[r] * (log_z[r] + centre)
+            size += w[r] * abs(log_z[r] + centre)
+            z[r] = 1.0 / z[r]
+        sums[VALUE] += value
+        sums[SIZE] += size
+        for c in range(kept):
+            total = 0.0
+            for r in range(lanes):
+                a[c, r] *= z[r]
+                total += w[r] * a[c, r]
+            mean[c] += total
+        if todo & WRITE:
+            lost = 0  # a probability too small to be held would come out as a hard zero
+            for c in range(kept):
+                j = keep[c]
+                for r in range(lanes):
+                    lost += a[c, r] == 0.0 and tile[j, r] > 0.0
+            if lost > 0:
+                return start
+            _store(a, keep, start, rows)
+        if todo & CURVATURE:
+            _add_edges(a, w, z, edges)
+    return DONE
+
+
+def _brier_pass(  # type: ignore[no-untyped-def]
+    raw, weights, half, _, keep, smoothing, tolerance, todo, tile, a, w, total, count, theta, before, mean, edges, sums, rows
+):
+    """The Brier score: ``a = max(p + shift / 2 + theta, 0)``, with theta by Newton's method in all lanes at once."""
+    n, k = raw.shape
+    kept = len(keep)
+    lanes = len(w)
+    for start in range(0, n, lanes):
+        if not _load(raw, weights, start, tile, w, total, smoothing, tolerance, todo & SURVEY):
+            return start
+        if todo & SURVEY:
+            _survey(tile, w, before, sums)
+        for r in range(lanes):
+            total[r] = -1.0
+        for c in range(kept):
+            j = keep[c]
+            for r in range(lanes):
+                a[c, r] = tile[j, r] + half[c]
+                total[r] += a[c, r]
+        for r in range(lanes):
+            theta[r] = -total[r] / kept
+        # The sum is convex in theta: it falls to 1 from above and the support only shrinks; see losses/projection.py.
+        for _ in range(kept + 1):
+            for r in range(lanes):
+                total[r] = -1.0
+                count[r] = 0.0
+            for c in range(kept):
+                for r in range(lanes):
+                    v = a[c, r] + theta[r]
+                    total[r] += v if v > 0.0 else 0.0
+                    count[r] += 1.0 if v > 0.0 else 0.0
+            moving = 0
+            for r in range(lanes):
+                step = total[r] / count[r]
+                moving += step > 4e-16 * max(1.0, abs(theta[r]))
+                theta[r] -= step
+            if moving == 0:
+                break
+        for r in range(lanes):
+            total[r] = 0.0
+            count[r] = 0.0
+        for c in range(kept):
+            for r in range(lanes):
+                v = a[c, r] + theta[r]
+                a[c, r] = v if v > 0.0 else 0.0
+                total[r] += a[c, r]
+                count[r] += 1.0 if v > 0.0 else 0.0
+        odd = 0
+        for r in range(lanes):
+            odd += not (total[r] > 0.5 and total[r] < 2.0)  # a shift so large that it has swallowed the predictions
+            total[r] = 1.0 / total[r]
+            count[r] = 0.5 * w[r] / count[r]
+            theta[r] = 0.0
+        if odd > 0:
+            return start
+        for c in range(kept):
+            j = keep[c]
+            sum_a = 0.0
+            for r in range(lanes):
+                a[c, r] *= total[r]
+                sum_a += w[r] * a[c, r]
+                theta[r] += a[c, r] * (2.0 * (tile[j, r] + half[c]) - a[c, r])  # <x, a> - |a|^2
+            mean[c] += sum_a
+        value, size = 0.0, 0.0
+        for r in range(lanes):
+            value += w[r] * theta[r]
+            size += w[r] * abs(theta[r])
+        sums[VALUE] += value
+        sums[SIZE] += size
+        if todo & WRITE:
+            _store(a, keep, start, rows)
+            for c in range(kept):
+                j = keep[c]
+                for r in range(lanes):
+                    tile[j, r] -= a[c, r]
+            for j in range(k):
+                moved = 0.0
+                for r in range(lanes):
+                    moved += w[r] * tile[j, r] * tile[j, r]
+                sums[MOVED] += moved
+        if todo & CURVATURE:
+            for c in range(kept):
+                for r in range(lanes):
+                    a[c, r] = 1.0 if a[c, r] > 0.0 else 0.0
+            _add_edges(a, count, theta, edges)
+    return DONE
+
+
+PASSES = {"log": _log_pass, "brier": _brier_pass}
+
+
+@functools.cache
+def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
+    """The pass of a loss for rows of a dtype, from the cache on disk or from the compiler.
+
+    One signature serves every memory layout, read-only arrays included: what it would gain to know the layout is less
+    than the second that each further compilation takes.
+    """
+    table, vector = types.Array(types.float64, 2, "C"), types.Array(types.float64, 1, "C")
+    signature = (
+        types.Array(from_dtype(dtype), 2, "A", readonly=True),
+        types.Array(types.float64, 1, "C", readonly=True),
+        types.Array(types.float64, 1, "C", readonly=True),
+        types.float64,
+        types.Array(types.intp, 1, "C", readonly=True),
+        *(types.float64, types.float64, types.intp),
+        *(table, table, vector, vector, vector, vector),
+        *(vector, vector, table, vector, types.Array(types.float64, 2, "A")),
+    )
+    try:
+        function = njit(cache=True, **_OPTIONS)(PASSES[name])
+    except RuntimeError:  # no folder that can be written to; then it is compiled anew in each process
+        function = njit(**_OPTIONS)(PASSES[name])
+    function.compile(signature)
+    function.disable_compile()
+    return cast(Callable[..., int], function)
