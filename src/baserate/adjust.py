@@ -20,7 +20,7 @@ from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label, l
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
-from baserate.problem import Problem, RowModel, kept_classes
+from baserate.problem import Problem, RowModel, Written, kept_classes
 from baserate.rates import Rates, as_known
 from baserate.regions import Region
 from baserate.result import ActiveBound, Adjustment, Certificate
@@ -202,7 +202,8 @@ def prior_adjust(
         name = label(names, int(keep[new[keep] == 0][0]))
         raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
     ratio = np.divide(new[keep], old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
-    return _adjustment(case, problem, settled(np.log(ratio), new[keep]), "prior", again=None)
+    solution = settled(np.log(ratio), new[keep])
+    return _adjustment(case, problem, solution, problem.finish(solution.point.shift), "prior", again=None)
 
 
 class Case(NamedTuple):
@@ -267,8 +268,8 @@ def _case(engine: Engine, model: RowModel, known: Rates, bounded: bool, frame: F
 
 
 def _solved(case: Case, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None) -> Adjustment:
-    problem, solution = fit(case.problem, case.known.classes, stop, present)
-    return _adjustment(case, problem, solution, "adjust", again=partial(_what_if, case, stop))
+    problem, solution, written = fit(case.problem, case.known.classes, stop, present)
+    return _adjustment(case, problem, solution, written, "adjust", again=partial(_what_if, case, stop))
 
 
 def _what_if(case: Case, stop: Stop, rates: RatesLike, present: Adjustment) -> Adjustment:
@@ -295,11 +296,15 @@ def _as_passes(max_passes: object) -> int:
 
 
 def _adjustment(
-    case: Case, problem: Problem, solution: Solution, procedure: str, again: Callable[..., Adjustment] | None
+    case: Case,
+    problem: Problem,
+    solution: Solution,
+    written: Written,
+    procedure: str,
+    again: Callable[..., Adjustment] | None,
 ) -> Adjustment:
     model, shift, region = problem.model, solution.point.shift, problem.kept_region
-    before = problem.survey.mean  # first, since a survey uses the space of the answer
-    moved, mean = problem.finish(shift)
+    moved, mean = written
     worst = region.support(shift, mean[model.keep])  # of all possible rates, those that promise least
     slack = float(shift @ (worst - mean[model.keep]))
     prior = procedure == "prior"
@@ -318,14 +323,14 @@ def _adjustment(
         model=model,
         dual_shift=shift,
         wanted=wanted,
-        before=before,
+        before=problem.survey.mean,
         rates=mean,
         certificate=certificate,
         active=() if prior else _active(region, model.keep, case.known.classes, shift, worst),
         converged=solution.converged,
-        n_passes=solution.n_passes + 1,
+        n_passes=problem.survey.passes + solution.n_passes + 1,
         n_rows=problem.engine.n_rows,
-        engine=problem.engine.name,
+        engine=problem.engine.name if problem.kernel is None else "numba",
         bounded=case.bounded,
         classes=case.known.classes,
         procedure=procedure,

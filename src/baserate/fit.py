@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baserate.arrays import FloatArray, IndexArray
-from baserate.errors import BadLoss, InfeasibleRates, NotConvergedWarning, warn
+from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConvergedWarning, warn
 from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import label
-from baserate.problem import Problem
+from baserate.problem import Problem, Written
 from baserate.solver import Point, Solution, Target, solve
 from baserate.threads import single_threaded_blas
 
+_SMOOTH_SHARE, _KINKED_SHARE = 64, 16  # One of so many rows is a sample: row maps that have kinks need a better start.
+_LEAST_ROWS = 4000  # of a sample
 _PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
 
 Names = tuple[Any, ...] | None
@@ -34,17 +36,19 @@ class Stop(NamedTuple):
 @single_threaded_blas()
 def fit(
     problem: Problem, names: Names, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None
-) -> tuple[Problem, Solution]:
-    """Solve, and if that fails, find out why and solve what can be solved.
+) -> tuple[Problem, Solution, Written]:
+    """Solve and write the rows; and if that fails, find out why and solve what can be solved.
 
     ``present`` is a shift of the same rows, and their mean under it, to start from.
     """
+    rehearsed = _rehearse(problem) if present is None else None
+    first = None if rehearsed is None else problem.evaluate(rehearsed)
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
-        problem, present = _without_unpredicted(problem), None
+        problem, present, first = _without_unpredicted(problem), None, None
     flat = problem.model.loss.flat_at_zero
-    start = None if present is None else _nearer(problem, *present)
+    start = first if present is None else _nearer(problem, *present)
     solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop, start)
     if pinned and not (solution.converged and _coupled(solution.point)):
         levels = _resolve_zeros(problem, names, solution.point.shift)
@@ -60,6 +64,12 @@ def fit(
         arrived = softened.model.softness <= _smallest_share(stop)
         if arrived and (softer.converged or softer.point.residual < solution.point.residual):
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
+    written = problem.finish(solution.point.shift)
+    if solution.foretold and problem.error(solution.point.shift, written) > stop.tol:
+        passes = solution.n_passes + 1
+        again = _climb(problem, _left(stop, passes), solution.point.shift, foresee=False)
+        solution = replace(again, n_passes=passes + again.n_passes)
+        written = problem.finish(solution.point.shift)
     if not solution.converged:
         point = solution.point
         warn(
@@ -67,7 +77,30 @@ def fit(
             f"and a duality gap of {point.gap:.2g}; raise max_passes or tol. What the certificate guarantees holds",
             NotConvergedWarning,
         )
-    return problem, solution
+    return problem, solution, written
+
+
+def _rehearse(problem: Problem) -> FloatArray | None:
+    """A shift to start from, solved on a sample, where that is cheap beside the passes that it saves."""
+    model = problem.model
+    n = problem.engine.n_rows
+    size = max(n // (_SMOOTH_SHARE if model.loss.pins_zeros else _KINKED_SHARE), _LEAST_ROWS)
+    if n < 4 * size or len(model.keep) == 1:
+        return None
+    problem.kernel  # noqa: B018  # once it is there for all rows, a sample uses it, too
+    engine = problem.engine.sample(size)
+    if engine is None:
+        return None
+    sample = Problem(engine, model, problem.region)
+    try:
+        start = _rehearse(sample)
+        first = None if start is None else sample.evaluate(start)
+        if model.loss.pins_zeros and (sample.survey.mean[model.keep] == 0).any():
+            return None
+        solution = _climb(sample, Stop(1e-7, 50), first, relative=1e-3)
+    except BaserateError:  # it is told with the number of the row when all are read
+        return None
+    return solution.point.shift if solution.converged else None
 
 
 def _nearer(problem: Problem, shift: FloatArray, mean: FloatArray) -> FloatArray:
@@ -84,7 +117,14 @@ def _left(stop: Stop, used: int) -> Stop:
     return Stop(stop.tol, max(stop.max_passes - used, 1))
 
 
-def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Solution:
+def _climb(
+    problem: Problem,
+    stop: Stop,
+    start: FloatArray | Point | None = None,
+    *,
+    foresee: bool = True,
+    relative: float = 1e-6,
+) -> Solution:
     region = problem.kept_region
     if len(region.low) == 1:
         return settled(np.zeros(1), region.low)
@@ -93,7 +133,8 @@ def _climb(problem: Problem, stop: Stop, start: FloatArray | None = None) -> Sol
         return settled(np.zeros_like(mean), mean)  # possible as it is
     ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
     first = problem.start.shift if start is None else start
-    return solve(problem.evaluate, first, problem.metric(), region, Target(stop.tol, stop.max_passes, ceiling))
+    target = Target(stop.tol, stop.max_passes, ceiling, relative)
+    return solve(problem.evaluate, first, problem.metric(), region, target, foresee=foresee)
 
 
 def settled(shift: FloatArray, rates: FloatArray) -> Solution:

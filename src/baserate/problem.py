@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -161,14 +162,23 @@ class Survey:
     n_zeros: int
     ceiling: float
     effective_rows: float
+    passes: int
+    """1, or 0 if it was done in passing."""
+
+
+class Written(NamedTuple):
+    """What the last pass learns: the mean divergence of the adjusted rows from the predictions, and their mean."""
+
+    moved: float
+    mean: FloatArray
 
 
 _SURVEYED = 5  # sums of a survey
 
 
-def _as_survey(sums: Sums) -> Survey:
+def _as_survey(sums: Sums, passes: int) -> Survey:
     mean, offset, zeros, ceiling, squares = sums
-    return Survey(mean, float(offset), int(zeros), float(ceiling), 1.0 / float(squares))
+    return Survey(mean, float(offset), int(zeros), float(ceiling), 1.0 / float(squares), passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +208,9 @@ class Problem:
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""
         if self.kernel is None:
-            return _as_survey(total(self.engine.map(self._survey_block)))
-        return _as_survey(self._first_pass(self.kernel, np.zeros(len(self.model.keep)), curved=False)[:_SURVEYED])
+            return _as_survey(total(self.engine.map(self._survey_block)), passes=1)
+        sums = self._first_pass(self.kernel, np.zeros(len(self.model.keep)), curved=False)
+        return _as_survey(sums[:_SURVEYED], passes=1)
 
     def evaluate(self, shift: FloatArray, *, curved: bool = True) -> Point:
         """The dual at one shift: one pass over the rows, and at the first time one that also surveys them."""
@@ -210,7 +221,7 @@ class Problem:
             )
         elif "survey" not in vars(self):
             both = self._first_pass(self.kernel, shift, curved)
-            vars(self)["survey"] = _as_survey(both[:_SURVEYED])
+            vars(self)["survey"] = _as_survey(both[:_SURVEYED], passes=0)
             sums = both[_SURVEYED:]
         else:
             kernel = self.kernel
@@ -239,8 +250,8 @@ class Problem:
         noise = _EPS * (float(size) + abs(offset) + abs(drift))
         return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
-    def finish(self, shift: FloatArray) -> tuple[float, FloatArray]:
-        """Write the adjusted rows; their mean divergence from the predictions, and their mean."""
+    def finish(self, shift: FloatArray) -> Written:
+        """Write the adjusted rows."""
         kernel = self.kernel
         if kernel is None or not shift.any() or not kernel.takes(shift, curved=False):
             moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
@@ -248,7 +259,14 @@ class Problem:
             moved, mean = total(
                 self.engine.write(lambda block: self._fused_finish(kernel, block, shift), BLOCK_VALUES)
             )
-        return float(moved), mean
+        return Written(float(moved), mean)
+
+    def error(self, shift: FloatArray, written: Written) -> float:
+        """How far written rows are from the solution, as the solver measures it."""
+        mean, none = written.mean[self.model.keep], np.zeros((0, 0))
+        wanted = self.kept_region.support(shift, mean)
+        value = written.moved + float(shift @ (wanted - mean))
+        return Target.error(Point(shift, value, wanted, mean, none, 0.0))
 
     def _fused_finish(self, kernel: Kernel, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
         done = kernel.write(block, shift)

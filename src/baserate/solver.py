@@ -8,7 +8,7 @@ a region of rates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class Target:
     max_passes: int
     ceiling: float = np.inf
     """No dual value can pass this if the problem has a solution."""
+    relative: float = 1e-6
+    """What a rate may be off by at most, as a share of itself; asked for, but not fought for."""
 
     def reached(self, point: Point) -> bool:
         """Whether the promised tolerance holds."""
@@ -81,10 +83,15 @@ class Target:
 
         Then the gap is small also where the objective is large, and a rate of 1e-12 has its first digits right.
         """
-        small = np.minimum(self.tol, 1e-6 * point.wanted)
+        small = np.minimum(self.tol, self.relative * point.wanted)
         return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
 
-    def error(self, point: Point) -> float:
+    def least(self, point: Point) -> float:
+        """The error of a rate that satisfies, whichever rate it is."""
+        return min(self.tol, self.relative * float(point.wanted.min()))
+
+    @staticmethod
+    def error(point: Point) -> float:
         """How far a point is from optimal: its residual, or a tenth of its gap, relative to large objectives."""
         return max(point.residual, 0.1 * point.gap / max(1.0, abs(point.value)))
 
@@ -96,26 +103,39 @@ class Solution:
     point: Point
     n_passes: int
     converged: bool
+    foretold: bool = False
+    """Whether the point was not visited, because the steps before it leave no doubt; see :func:`solve`."""
 
 
 def solve(
-    evaluate: Callable[[FloatArray], Point], start: FloatArray, metric: FloatArray, region: Region, target: Target
+    evaluate: Callable[[FloatArray], Point],
+    start: FloatArray | Point,
+    metric: FloatArray,
+    region: Region,
+    target: Target,
+    *,
+    foresee: bool = False,
 ) -> Solution:
     """Maximise a concave function by (proximal) Newton steps inside a trust region.
 
     Steps are measured in ``metric``, the curvature that the dual would have if every row were alike. Short
     steps are then generalised Sinkhorn steps, an ascent for the common losses, and long ones are Newton's. Plain
     Newton with back-tracking fails here: the dual of over-confident predictions is all but piecewise linear.
+
+    With ``foresee`` the last step is not evaluated: near the solution each step squares the error, so what the next one
+    leaves is known well enough. The caller, who is about to compute the rows there anyway, sees whether it is true.
+
+    ``start`` is a shift, or a point that has cost its pass already.
     """
-    point = evaluate(start)
+    point = start if isinstance(start, Point) else evaluate(start)
     passes = 1
-    if not point.value >= 0 and np.any(start):
+    if not point.value >= 0 and np.any(point.shift):
         # The dual is 0 at shift 0, so a start below that was a bad guess.
-        point = evaluate(np.zeros_like(start))
+        point = evaluate(np.zeros_like(point.shift))
         passes += 1
     if not np.isfinite(point.value):
         return Solution(point, passes, converged=False)
-    best, misses, extra = point, 0, 0
+    best, misses, extra, before = point, 0, 0, np.inf
     radius = _FIRST_RADIUS * _length(solve_centred(metric, point.gradient), metric)
     while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
         # 1. The shift that the quadratic model proposes, and what it promises.
@@ -123,6 +143,9 @@ def solve(
         step = new - point.shift
         if not step.any():  # less than the last digit of the shift
             break
+        if foresee and 2 * _error_ahead(before, point.residual) <= target.least(point):
+            there = replace(point, shift=_anchored(new, point.wanted), value=point.value + promise, mean=point.wanted)
+            return Solution(there, passes, converged=True, foretold=True)
         # 2. One pass over the data, and how much of the promise was kept.
         trial = evaluate(_anchored(new, point.wanted))
         passes += 1
@@ -136,6 +159,7 @@ def solve(
         if np.isfinite(trial.value) and target.error(trial) < target.error(best):
             best = trial
         if kept > 1e-4:
+            before = point.residual if kept > 0.9 else np.inf
             point, misses = trial, 0
         else:
             misses += 1
@@ -172,6 +196,11 @@ def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -
         better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
         damping = better if damping < better < 1e6 * damping else 10.0 * damping
     return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
+
+
+def _error_ahead(before: float, now: float) -> float:
+    """The error after the next step, if each is the square of the one before; infinite where that is not to be seen."""
+    return now * (now / before) ** 2 if now < 1e-2 * before < np.inf else np.inf
 
 
 def _promise(point: Point, region: Region, new: FloatArray) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from baserate.threads import cores, single_threaded_blas
 T = TypeVar("T")
 
 _SEED = 20190  # Which rows are a sample; any number would do.
+_NEIGHBOURS = 8  # Rows of a sample that are taken from one place.
 _AHEAD = 4  # Blocks in flight for each thread: enough to keep all busy, few enough to hold no memory.
 
 
@@ -55,8 +58,8 @@ class NumpyBlocks(Engine):
             yield from map(task, self._blocks(block_rows))
             return
         _keep_freed_memory()
-        with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
-            yield from _in_order(pool, task, self._blocks(block_rows), threads * _AHEAD)
+        with single_threaded_blas():
+            yield from _in_order(_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
 
     def write(
         self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED
@@ -76,7 +79,12 @@ class NumpyBlocks(Engine):
         return type(self)(self._raw, self._weights)
 
     def sample(self, n_rows: int) -> Self | None:
-        rows = np.sort(np.random.default_rng(_SEED).choice(self.n_rows, n_rows, replace=False, shuffle=False))
+        # A few neighbours, since memory gives them together, from each stretch: so rows that are sorted are sampled
+        # evenly, too, and at random places, since their order may have a period.
+        n_places = max(n_rows // _NEIGHBOURS, 1)
+        stretch = self.n_rows / n_places
+        places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - _NEIGHBOURS)
+        rows = (places.astype(np.intp)[:, None] + np.arange(_NEIGHBOURS)).ravel()
         weights = None if self._weights is None else self._weights[rows]
         if weights is not None:
             if not weights.any():
@@ -86,18 +94,34 @@ class NumpyBlocks(Engine):
         return type(self)(self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows], weights)
 
     def _blocks(self, block_rows: int) -> Iterator[Block]:
+        equal = np.full(min(block_rows, self.n_rows), 1.0 / self.n_rows) if self._weights is None else None
         for start in range(0, self.n_rows, block_rows):
             stop = min(start + block_rows, self.n_rows)
-            weights = np.full(stop - start, 1.0 / self.n_rows) if self._weights is None else self._weights[start:stop]
+            weights = self._weights[start:stop] if equal is None else equal[: stop - start]
             yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # Kept for the next pass: on a busy core a new thread may wait as long for its first turn as a pass takes.
+    return ThreadPoolExecutor(threads, thread_name_prefix="baserate")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has the pool, but not its threads
 
 
 def _in_order(pool: ThreadPoolExecutor, task: Callable[[Block], T], blocks: Iterator[Block], ahead: int) -> Iterator[T]:
     # Executor.map would queue every block at once, and with it the answers of all that run ahead.
     waiting = [pool.submit(task, block) for block in itertools.islice(blocks, ahead)]
-    while waiting:
-        yield waiting.pop(0).result()
-        waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
+    try:
+        while waiting:
+            yield waiting.pop(0).result()
+            waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
+    finally:  # after an error nothing goes on behind the caller's back
+        for future in waiting:
+            future.cancel()
+        wait(waiting)
 
 
 def _keep_freed_memory() -> None:

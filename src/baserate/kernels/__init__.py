@@ -92,7 +92,6 @@ class Kernel:
         before, mean, sums = np.zeros(self.n_classes), np.zeros(kept), np.zeros(fused.N_SUMS)
         edges = np.zeros((kept, kept) if todo & fused.CURVATURE else (0, 0))
         sums[fused.LOWEST] = 2.0
-        lanes = 64 if self.n_classes <= _MOST_CURVED else 16  # the tile should fit a core's cache
         stopped = fused.compiled(self.name, self.dtype)(
             block.raw,
             block.weights,
@@ -100,8 +99,8 @@ class Kernel:
             self.keep,
             self.reading.smoothing,
             np.inf if self.reading.normalize else self.reading.tolerance(self.dtype),
+            64 if self.n_classes <= _MOST_CURVED else 16,  # lanes: the tile should fit a core's cache
             todo,
-            *(np.empty((self.n_classes, lanes)), np.empty((kept, lanes)), *np.empty((4, lanes))),
             before,
             mean,
             edges,

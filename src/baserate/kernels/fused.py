@@ -35,7 +35,7 @@ _part = njit(**_OPTIONS)
 
 
 @_part
-def _load(raw, weights, start, tile, w, row_sum, smoothing, tolerance, check):  # type: ignore[no-untyped-def]
+def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, before, sums, survey):  # type: ignore[no-untyped-def]
     """Fill a tile with clean rows; whether they are predictions. Lanes beyond the last row weigh nothing."""
     n, k = raw.shape
     lanes = tile.shape[1]
@@ -53,14 +53,17 @@ def _load(raw, weights, start, tile, w, row_sum, smoothing, tolerance, check):  
     for j in range(k):
         for r in range(lanes):
             row_sum[r] += tile[j, r]
-    if check:
+    if survey:
         bad = 0
-        for j in range(k):
-            for r in range(lanes):
-                bad += not tile[j, r] >= 0.0  # also a NaN
+        for r in range(lanes):  # a NaN or an infinite value is in the sum, too
+            bad += not (abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE)
         for r in range(lanes):
-            bad += not abs(row_sum[r] - 1.0) <= tolerance
-            bad += not (row_sum[r] > _SMALL and row_sum[r] < _LARGE)
+            low[r] = 1.0
+        for j in range(k):
+            for r in range(lanes):  # not one minimum for all: a lane each is what vectors can do
+                low[r] = tile[j, r] if tile[j, r] < low[r] else low[r]
+        for r in range(lanes):
+            bad += low[r] < 0.0
         if bad > 0:
             return False
     scale = 1.0 / (1.0 + k * smoothing)
@@ -69,29 +72,29 @@ def _load(raw, weights, start, tile, w, row_sum, smoothing, tolerance, check):  
     for j in range(k):
         for r in range(lanes):
             tile[j, r] = tile[j, r] * row_sum[r] + smoothing * scale
-    return True
-
-
-@_part
-def _survey(tile, w, before, sums):  # type: ignore[no-untyped-def]
-    """Add a tile to what does not depend on the shift."""
-    k, lanes = tile.shape
-    for j in range(k):
-        total, squares, zeros, low = 0.0, 0.0, 0, 2.0
+    if survey:
+        for j in range(k):
+            total = 0.0
+            for r in range(lanes):
+                total += w[r] * tile[j, r]
+            before[j] += total
+        total = 0.0
         for r in range(lanes):
-            p = tile[j, r]
-            total += w[r] * p
-            squares += w[r] * p * p
-            zeros += p == 0.0
-            low = min(low, p if p > 0.0 else 2.0)
-        before[j] += total
-        sums[OFFSET] += squares
-        sums[ZEROS] += zeros
-        sums[LOWEST] = min(sums[LOWEST], low)
-    total = 0.0
-    for r in range(lanes):
-        total += w[r] * w[r]
-    sums[SQUARES] += total
+            total += w[r] * w[r]
+        sums[SQUARES] += total
+        # Zeros are seldom. Where there are any they are counted, and the smallest of the others is sought.
+        zeros = 0
+        for r in range(lanes):
+            low[r] = low[r] * row_sum[r] + smoothing * scale
+            zeros += low[r] == 0.0
+        if zeros > 0:
+            for j in range(k):
+                for r in range(size):
+                    sums[ZEROS] += tile[j, r] == 0.0
+                    low[r] = tile[j, r] if low[r] == 0.0 or 0.0 < tile[j, r] < low[r] else low[r]
+        for r in range(lanes):
+            sums[LOWEST] = low[r] if low[r] < sums[LOWEST] else sums[LOWEST]
+    return True
 
 
 @_part
@@ -101,11 +104,18 @@ def _add_edges(h, w, scaled, edges):  # type: ignore[no-untyped-def]
     for c in range(1, k):
         for r in range(lanes):
             scaled[r] = h[c, r] * w[r]
-        for d in range(c):
+        for d in range(0, c - 1, 2):  # two at a time read ``scaled`` once
+            one, two = 0.0, 0.0
+            for r in range(lanes):
+                one += scaled[r] * h[d, r]
+                two += scaled[r] * h[d + 1, r]
+            edges[c, d] += one
+            edges[c, d + 1] += two
+        if c % 2:
             total = 0.0
             for r in range(lanes):
-                total += scaled[r] * h[d, r]
-            edges[c, d] += total
+                total += scaled[r] * h[c - 1, r]
+            edges[c, c - 1] += total
 
 
 @_part
@@ -150,17 +160,17 @@ def _logs(x, out, spare):  # type: ignore[no-untyped-def]
 
 
 def _log_pass(  # type: ignore[no-untyped-def]
-    raw, weights, factor, centre, keep, smoothing, tolerance, todo, tile, a, w, z, log_z, spare, before, mean, edges, sums, rows
+    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
 ):
     """Log loss: ``a_j = p_j exp(shift_j) / z``, so a pass takes one exponential a class and one logarithm a row."""
     n, k = raw.shape
     kept = len(keep)
-    lanes = len(w)
+    # Allocated here, not by the caller: only so does the compiler know that they are apart from each other.
+    tile, a, w = np.empty((k, lanes)), np.empty((kept, lanes)), np.empty(lanes)
+    z, log_z, spare = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for start in range(0, n, lanes):
-        if not _load(raw, weights, start, tile, w, z, smoothing, tolerance, todo & SURVEY):
+        if not _load(raw, weights, start, tile, w, z, log_z, smoothing, tolerance, before, sums, todo & SURVEY):
             return start
-        if todo & SURVEY:
-            _survey(tile, w, before, sums)
         for r in range(lanes):
             z[r] = 0.0
         for c in range(kept):
@@ -202,17 +212,22 @@ def _log_pass(  # type: ignore[no-untyped-def]
 
 
 def _brier_pass(  # type: ignore[no-untyped-def]
-    raw, weights, half, _, keep, smoothing, tolerance, todo, tile, a, w, total, count, theta, before, mean, edges, sums, rows
+    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
 ):
     """The Brier score: ``a = max(p + shift / 2 + theta, 0)``, with theta by Newton's method in all lanes at once."""
     n, k = raw.shape
     kept = len(keep)
-    lanes = len(w)
+    tile, a, w = np.empty((k, lanes)), np.empty((kept, lanes)), np.empty(lanes)
+    total, count, theta = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for start in range(0, n, lanes):
-        if not _load(raw, weights, start, tile, w, total, smoothing, tolerance, todo & SURVEY):
+        if not _load(raw, weights, start, tile, w, total, theta, smoothing, tolerance, before, sums, todo & SURVEY):
             return start
         if todo & SURVEY:
-            _survey(tile, w, before, sums)
+            squares = 0.0
+            for j in range(k):
+                for r in range(lanes):
+                    squares += w[r] * tile[j, r] * tile[j, r]
+            sums[OFFSET] += squares
         for r in range(lanes):
             total[r] = -1.0
         for c in range(kept):
@@ -306,8 +321,7 @@ def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
         types.Array(types.float64, 1, "C", readonly=True),
         types.float64,
         types.Array(types.intp, 1, "C", readonly=True),
-        *(types.float64, types.float64, types.intp),
-        *(table, table, vector, vector, vector, vector),
+        *(types.float64, types.float64, types.intp, types.intp),
         *(vector, vector, table, vector, types.Array(types.float64, 2, "A")),
     )
     try:
