@@ -21,6 +21,7 @@ FLOORS = [
     ["frames", "labels", "proximal", "rates", "training"],
     ["losses"],
     ["engines", "solver"],
+    ["kernels", "secant"],
     ["problem"],
     ["feasibility", "text"],
     ["fit", "result"],

@@ -6,7 +6,9 @@ floating-point numbers. Both are told from an ordinary failure, and solved or ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +18,15 @@ from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConverge
 from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import label
 from baserate.problem import Problem, Written
+from baserate.secant import Secant
 from baserate.solver import Point, Solution, Target, solve
 from baserate.threads import single_threaded_blas
 
 _SMOOTH_SHARE, _KINKED_SHARE = 64, 16  # One of so many rows is a sample: row maps that have kinks need a better start.
 _LEAST_ROWS = 4000  # of a sample
+_NEARBY_PASSES = 20  # After so many a solution that was thought near is sought from the start again.
+_LEARNT_PASSES = 20  # After so many the curvature is summed after all.
+_MOST_SUMMED = 48  # Classes up to which every pass sums the curvature; beyond, a sample's is enough.
 _PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
 
 Names = tuple[Any, ...] | None
@@ -41,20 +47,29 @@ def fit(
 
     ``present`` is a shift of the same rows, and their mean under it, to start from.
     """
-    rehearsed = _rehearse(problem) if present is None else None
-    first = None if rehearsed is None else problem.evaluate(rehearsed)
+    path = _rehearse(problem) if present is None else None
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
         _resolve_zeros(problem, names)
-        problem, present, first = _without_unpredicted(problem), None, None
+        problem, present, path = _without_unpredicted(problem), None, None
     flat = problem.model.loss.flat_at_zero
-    start = first if present is None else _nearer(problem, *present)
-    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop, start)
+    if present is not None:
+        path = Path(problem.evaluate, _nearer(problem, *present))
+    if pinned:  # on the way to a limit at infinity the error falls for ever
+        path = (path or Path(problem.evaluate, problem.start.shift))._replace(order=0)
+    learnt = path is not None and isinstance(path.evaluate, Secant)
+    at_first = Stop(stop.tol, min(stop.max_passes, _LEARNT_PASSES if learnt else _PLAIN_PASSES))
+    solution = _climb(problem, at_first if flat or learnt else stop, path)
+    if learnt and not solution.converged and solution.n_passes < stop.max_passes:
+        path = Path(problem.evaluate, solution.point.shift, order=0 if pinned else 2)
+        again = _climb(problem, _left(stop, solution.n_passes), path)
+        solution = replace(again, n_passes=solution.n_passes + again.n_passes)
     if pinned and not (solution.converged and _coupled(solution.point)):
         levels = _resolve_zeros(problem, names, solution.point.shift)
         if levels is not None:
             problem = problem.with_model(levels=levels)
-            again = _climb(problem, stop)  # another problem, so it gets its own passes
+            path = Path(problem.evaluate, problem.start.shift, order=0)
+            again = _climb(problem, stop, path)  # another problem, so it gets its own passes
             solution = replace(again, n_passes=solution.n_passes + again.n_passes)
     if not np.isfinite(solution.point.value):
         raise BadLoss(f"{problem.model.loss!r} maps these predictions to values that are not finite")
@@ -65,10 +80,9 @@ def fit(
         if arrived and (softer.converged or softer.point.residual < solution.point.residual):
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     written = problem.finish(solution.point.shift)
-    if solution.foretold and problem.error(solution.point.shift, written) > stop.tol:
-        passes = solution.n_passes + 1
-        again = _climb(problem, _left(stop, passes), solution.point.shift, foresee=False)
-        solution = replace(again, n_passes=passes + again.n_passes)
+    if solution.foretold and not Target(*stop).satisfied(problem.at(solution.point.shift, written)):
+        problem = problem.anew()  # what the passes share lies where the rows are now
+        solution = _not_as_foretold(problem, stop, solution)
         written = problem.finish(solution.point.shift)
     if not solution.converged:
         point = solution.point
@@ -80,8 +94,17 @@ def fit(
     return problem, solution, written
 
 
-def _rehearse(problem: Problem) -> FloatArray | None:
-    """A shift to start from, solved on a sample, where that is cheap beside the passes that it saves."""
+class Path(NamedTuple):
+    """How to climb a problem."""
+
+    evaluate: Callable[[FloatArray], Point]
+    start: FloatArray | Point
+    order: int = 2
+    """How fast the error will fall, see :func:`baserate.solver.solve`; 0 if nobody should rely on it."""
+
+
+def _rehearse(problem: Problem) -> Path | None:
+    """A path from the solution for a sample of the rows, where that is cheap beside the passes that it saves."""
     model = problem.model
     n = problem.engine.n_rows
     size = max(n // (_SMOOTH_SHARE if model.loss.pins_zeros else _KINKED_SHARE), _LEAST_ROWS)
@@ -93,14 +116,37 @@ def _rehearse(problem: Problem) -> FloatArray | None:
         return None
     sample = Problem(engine, model, problem.region)
     try:
-        start = _rehearse(sample)
-        first = None if start is None else sample.evaluate(start)
+        path = _rehearse(sample) or _learning(sample)
         if model.loss.pins_zeros and (sample.survey.mean[model.keep] == 0).any():
             return None
-        solution = _climb(sample, Stop(1e-7, 50), first, relative=1e-3)
+        solution = _climb(sample, Stop(1e-7, 50), path)
     except BaserateError:  # it is told with the number of the row when all are read
         return None
-    return solution.point.shift if solution.converged else None
+    if not solution.converged:
+        return None
+    if len(model.keep) <= _MOST_SUMMED:
+        return Path(problem.evaluate, problem.evaluate(solution.point.shift))
+    secant = Secant(partial(problem.evaluate, curved=False), solution.point.curvature)
+    return Path(secant, secant(solution.point.shift), order=1)
+
+
+def _learning(sample: Problem) -> Path:
+    """From the start that the mean suggests; with many classes, with the curvature there."""
+    if len(sample.model.keep) <= _MOST_SUMMED:
+        return Path(sample.evaluate, sample.start.shift)
+    first = sample.evaluate(sample.start.shift)
+    return Path(Secant(partial(sample.evaluate, curved=False), first.curvature, first), first, order=1)
+
+
+def _not_as_foretold(problem: Problem, stop: Stop, solution: Solution) -> Solution:
+    """Go on from where a foretold solution turned out not to be; if that leads nowhere, from the start again."""
+    used = solution.n_passes + 1
+    nearby = Path(problem.evaluate, solution.point.shift, order=0)
+    again = _climb(problem, Stop(stop.tol, min(_left(stop, used).max_passes, _NEARBY_PASSES)), nearby)
+    if not again.converged and used + again.n_passes < stop.max_passes:
+        used += again.n_passes
+        again = _climb(problem, _left(stop, used), Path(problem.evaluate, problem.start.shift, order=0))
+    return replace(again, n_passes=used + again.n_passes)
 
 
 def _nearer(problem: Problem, shift: FloatArray, mean: FloatArray) -> FloatArray:
@@ -118,12 +164,7 @@ def _left(stop: Stop, used: int) -> Stop:
 
 
 def _climb(
-    problem: Problem,
-    stop: Stop,
-    start: FloatArray | Point | None = None,
-    *,
-    foresee: bool = True,
-    relative: float = 1e-6,
+    problem: Problem, stop: Stop, path: Path | None = None
 ) -> Solution:
     region = problem.kept_region
     if len(region.low) == 1:
@@ -132,9 +173,9 @@ def _climb(
     if len(region.low) == len(mean) and problem.model.levels is None and region.distance(mean) <= 1e-15:
         return settled(np.zeros_like(mean), mean)  # possible as it is
     ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
-    first = problem.start.shift if start is None else start
-    target = Target(stop.tol, stop.max_passes, ceiling, relative)
-    return solve(problem.evaluate, first, problem.metric(), region, target, foresee=foresee)
+    path = path or Path(problem.evaluate, problem.start.shift)
+    target = Target(stop.tol, stop.max_passes, ceiling)
+    return solve(path.evaluate, path.start, problem.metric(), region, target, foresee=path.order)
 
 
 def settled(shift: FloatArray, rates: FloatArray) -> Solution:
@@ -151,7 +192,8 @@ def _soften(problem: Problem, stop: Stop) -> tuple[Problem, Solution]:
         last = share == smallest
         problem = problem.with_model(softness=share)
         left = _left(stop, passes)
-        solution = _climb(problem, left if last else Stop(1e-6, left.max_passes), shift)
+        path = None if shift is None else Path(problem.evaluate, shift)
+        solution = _climb(problem, left if last else Stop(1e-6, left.max_passes), path)
         shift, passes = solution.point.shift, passes + solution.n_passes + 1
         if last or passes >= stop.max_passes:
             return problem, replace(solution, n_passes=passes, converged=solution.converged and last)

@@ -252,6 +252,7 @@ class Problem:
 
     def finish(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
+        self.survey  # noqa: B018  # first, since it checks the rows and uses the space of the answer
         kernel = self.kernel
         if kernel is None or not shift.any() or not kernel.takes(shift, curved=False):
             moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
@@ -261,12 +262,15 @@ class Problem:
             )
         return Written(float(moved), mean)
 
-    def error(self, shift: FloatArray, written: Written) -> float:
-        """How far written rows are from the solution, as the solver measures it."""
-        mean, none = written.mean[self.model.keep], np.zeros((0, 0))
+    def at(self, shift: FloatArray, written: Written) -> Point:
+        """The dual where rows were written, but for its curvature."""
+        mean = written.mean[self.model.keep]
         wanted = self.kept_region.support(shift, mean)
-        value = written.moved + float(shift @ (wanted - mean))
-        return Target.error(Point(shift, value, wanted, mean, none, 0.0))
+        return Point(shift, written.moved + float(shift @ (wanted - mean)), wanted, mean, _NONE, 0.0)
+
+    def anew(self) -> Problem:
+        """The same problem, of which nothing is known."""
+        return Problem(self.engine, self.model, self.region)
 
     def _fused_finish(self, kernel: Kernel, block: Block, shift: FloatArray) -> tuple[FloatArray, Sums]:
         done = kernel.write(block, shift)

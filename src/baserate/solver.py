@@ -71,8 +71,11 @@ class Target:
     max_passes: int
     ceiling: float = np.inf
     """No dual value can pass this if the problem has a solution."""
-    relative: float = 1e-6
-    """What a rate may be off by at most, as a share of itself; asked for, but not fought for."""
+
+    @property
+    def relative(self) -> float:
+        """What a rate may be off by as a share of itself; asked for, but not fought for."""
+        return min(max(1e4 * self.tol, 1e-6), 0.1)
 
     def reached(self, point: Point) -> bool:
         """Whether the promised tolerance holds."""
@@ -90,8 +93,7 @@ class Target:
         """The error of a rate that satisfies, whichever rate it is."""
         return min(self.tol, self.relative * float(point.wanted.min()))
 
-    @staticmethod
-    def error(point: Point) -> float:
+    def error(self, point: Point) -> float:
         """How far a point is from optimal: its residual, or a tenth of its gap, relative to large objectives."""
         return max(point.residual, 0.1 * point.gap / max(1.0, abs(point.value)))
 
@@ -114,7 +116,7 @@ def solve(
     region: Region,
     target: Target,
     *,
-    foresee: bool = False,
+    foresee: int = 0,
 ) -> Solution:
     """Maximise a concave function by (proximal) Newton steps inside a trust region.
 
@@ -122,8 +124,9 @@ def solve(
     steps are then generalised Sinkhorn steps, an ascent for the common losses, and long ones are Newton's. Plain
     Newton with back-tracking fails here: the dual of over-confident predictions is all but piecewise linear.
 
-    With ``foresee`` the last step is not evaluated: near the solution each step squares the error, so what the next one
-    leaves is known well enough. The caller, who is about to compute the rows there anyway, sees whether it is true.
+    With ``foresee`` the last step is not evaluated: near the solution the error falls in a way that is known (2: each
+    step squares it; 1: each takes the same share of it), and so is what the next step leaves. The caller, who is about
+    to compute the rows there anyway, sees whether it is true.
 
     ``start`` is a shift, or a point that has cost its pass already.
     """
@@ -143,7 +146,7 @@ def solve(
         step = new - point.shift
         if not step.any():  # less than the last digit of the shift
             break
-        if foresee and 2 * _error_ahead(before, point.residual) <= target.least(point):
+        if foresee and 2 * _error_ahead(before, point.residual, foresee) <= target.least(point):
             there = replace(point, shift=_anchored(new, point.wanted), value=point.value + promise, mean=point.wanted)
             return Solution(there, passes, converged=True, foretold=True)
         # 2. One pass over the data, and how much of the promise was kept.
@@ -198,9 +201,9 @@ def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -
     return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
 
 
-def _error_ahead(before: float, now: float) -> float:
-    """The error after the next step, if each is the square of the one before; infinite where that is not to be seen."""
-    return now * (now / before) ** 2 if now < 1e-2 * before < np.inf else np.inf
+def _error_ahead(before: float, now: float, order: int) -> float:
+    """The error after the next step, if it falls as it did; infinite where that is not to be seen."""
+    return now * (now / before) ** order if now < 10.0**-order * before < np.inf else np.inf
 
 
 def _promise(point: Point, region: Region, new: FloatArray) -> float:

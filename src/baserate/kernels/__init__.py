@@ -29,6 +29,7 @@ BLOCK_VALUES = 1 << 19
 
 _WORTH_LOADING = 100_000  # Values from which on an input may wait for the compiler.
 _MOST_CURVED = 48  # Classes up to which the kernel sums the curvature; beyond, BLAS does that better.
+_LANES = 64  # Rows of a tile: some vectors long, and in the first-level cache for up to so many classes.
 _WIDEST = 600.0  # Spread of a shift beyond which probabilities must stay logarithms.
 _VARIABLE = "BASERATE_KERNELS"
 _CHOICES = ("auto", "off", "always")
@@ -49,8 +50,13 @@ class Kernel:
 
     def takes(self, shift: FloatArray, *, curved: bool) -> bool:
         """Whether the kernel can do this pass."""
-        wide = self.name == "log" and not np.ptp(shift) <= _WIDEST
-        return not (wide or (curved and len(self.keep) > _MOST_CURVED))
+        far = self.name == "log" and not np.ptp(shift) <= _WIDEST
+        return not (far or (curved and self.wide))
+
+    @property
+    def wide(self) -> bool:
+        """Whether rows are so long that the pass runs along them; it does not sum the curvature."""
+        return self.n_classes > _MOST_CURVED
 
     def survey_and_reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> tuple[Sums, Sums] | None:
         """What does not depend on the shift, and the sums of the dual; None if a row is not an ordinary prediction."""
@@ -92,14 +98,14 @@ class Kernel:
         before, mean, sums = np.zeros(self.n_classes), np.zeros(kept), np.zeros(fused.N_SUMS)
         edges = np.zeros((kept, kept) if todo & fused.CURVATURE else (0, 0))
         sums[fused.LOWEST] = 2.0
-        stopped = fused.compiled(self.name, self.dtype)(
+        stopped = fused.compiled(_pass_name(self.name, self.n_classes), self.dtype)(
             block.raw,
             block.weights,
             *self._prepared(shift),
             self.keep,
             self.reading.smoothing,
             np.inf if self.reading.normalize else self.reading.tolerance(self.dtype),
-            64 if self.n_classes <= _MOST_CURVED else 16,  # lanes: the tile should fit a core's cache
+            _LANES,
             todo,
             before,
             mean,
@@ -135,13 +141,20 @@ def kernel_for(
         return None
     if dtype not in (np.float32, np.float64) or not dtype.isnative:
         return None
-    here = (name, dtype) in _ready
+    if n_classes > _MOST_CURVED and len(keep) < n_classes:
+        return None
+    variant = _pass_name(name, n_classes)
+    here = (variant, dtype) in _ready
     if not here and choice == "auto" and (n_values < _WORTH_LOADING or not _installed()):
         return None
     if not here:
-        _fused().compiled(name, dtype)
-        _ready.add((name, dtype))
+        _fused().compiled(variant, dtype)
+        _ready.add((variant, dtype))
     return Kernel(name, keep, n_classes, reading, dtype)
+
+
+def _pass_name(name: str, n_classes: int) -> str:
+    return name if n_classes <= _MOST_CURVED else f"{name} wide"
 
 
 def _choice() -> str:

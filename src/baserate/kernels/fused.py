@@ -11,6 +11,7 @@ sums in any order, but not the assumption that there are no NaN or infinite valu
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -304,7 +305,119 @@ def _brier_pass(  # type: ignore[no-untyped-def]
     return DONE
 
 
-PASSES = {"log": _log_pass, "brier": _brier_pass}
+@_part
+def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, survey):  # type: ignore[no-untyped-def]
+    """One clean row of many classes; whether it is a prediction."""
+    k = raw.shape[1]
+    total, negative = 0.0, 0
+    for j in range(k):
+        x[j] = raw[i, j]
+        total += x[j]
+    if survey:
+        for j in range(k):
+            negative += x[j] < 0.0
+        if negative > 0 or not (abs(total - 1.0) <= tolerance and total > _SMALL and total < _LARGE):
+            return False
+    scale = 1.0 / (1.0 + k * smoothing)
+    for j in range(k):
+        x[j] = x[j] * (scale / total) + smoothing * scale
+    if survey:
+        zeros = 0
+        for j in range(k):
+            before[j] += weights[i] * x[j]
+            zeros += x[j] == 0.0
+            lowest[j] = x[j] if 0.0 < x[j] < lowest[j] else lowest[j]
+        sums[ZEROS] += zeros
+        sums[SQUARES] += weights[i] * weights[i]
+    return True
+
+
+def _wide_log_pass(  # type: ignore[no-untyped-def]
+    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
+):
+    """The same for many classes: a row is long enough for the vector units by itself. No class is left out."""
+    n, k = raw.shape
+    x, lowest = np.empty(k), np.full(k, 2.0)
+    for i in range(n):
+        if not _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, todo & SURVEY):
+            return i
+        z = 0.0
+        for j in range(k):
+            z += x[j] * factor[j]
+        if not (z > _SMALL and z < _LARGE):
+            return i
+        log_z = math.log(z) + centre
+        sums[VALUE] += weights[i] * log_z
+        sums[SIZE] += weights[i] * abs(log_z)
+        if todo & WRITE:
+            lost = 0
+            for j in range(k):
+                a = x[j] * factor[j] / z
+                lost += a == 0.0 and x[j] > 0.0
+                rows[i, j] = a
+                mean[j] += weights[i] * a
+            if lost > 0:
+                return i
+        else:
+            for j in range(k):
+                mean[j] += x[j] * factor[j] * (weights[i] / z)
+    for j in range(k):
+        sums[LOWEST] = min(sums[LOWEST], lowest[j])
+    return DONE
+
+
+def _wide_brier_pass(  # type: ignore[no-untyped-def]
+    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
+):
+    """The same for many classes."""
+    n, k = raw.shape
+    x, a, lowest = np.empty(k), np.empty(k), np.full(k, 2.0)
+    for i in range(n):
+        if not _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, todo & SURVEY):
+            return i
+        total, squares = -1.0, 0.0
+        for j in range(k):
+            squares += x[j] * x[j]
+            a[j] = x[j] + half[j]
+            total += a[j]
+        if todo & SURVEY:
+            sums[OFFSET] += weights[i] * squares
+        theta = -total / k
+        for _round in range(k + 1):
+            total, count = -1.0, 0.0
+            for j in range(k):
+                v = a[j] + theta
+                total += v if v > 0.0 else 0.0
+                count += 1.0 if v > 0.0 else 0.0
+            theta -= total / count
+            if not total / count > 4e-16 * max(1.0, abs(theta)):
+                break
+        total = 0.0
+        for j in range(k):
+            v = a[j] + theta
+            a[j] = v if v > 0.0 else 0.0
+            total += a[j]
+        if not (total > 0.5 and total < 2.0):
+            return i
+        value, moved = 0.0, 0.0
+        for j in range(k):
+            v = a[j] / total
+            a[j] = v
+            mean[j] += weights[i] * v
+            value += v * (2.0 * (x[j] + half[j]) - v)
+            moved += (v - x[j]) * (v - x[j])
+        sums[VALUE] += weights[i] * value
+        sums[SIZE] += weights[i] * abs(value)
+        sums[MOVED] += weights[i] * moved
+        if todo & WRITE:
+            for j in range(k):
+                rows[i, j] = a[j]
+    for j in range(k):
+        sums[LOWEST] = min(sums[LOWEST], lowest[j])
+    return DONE
+
+
+PASSES = {"log": _log_pass, "brier": _brier_pass, "log wide": _wide_log_pass, "brier wide": _wide_brier_pass}
 
 
 @functools.cache
