@@ -26,7 +26,7 @@ _SMOOTH_SHARE, _KINKED_SHARE = 64, 16  # One of so many rows is a sample: row ma
 _LEAST_ROWS = 4000  # of a sample
 _NEARBY_PASSES = 20  # After so many a solution that was thought near is sought from the start again.
 _LEARNT_PASSES = 20  # After so many the curvature is summed after all.
-_MOST_SUMMED = 48  # Classes up to which every pass sums the curvature; beyond, a sample's is enough.
+_MOST_SUMMED = 256  # Classes up to which every pass sums the curvature.
 _PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
 
 Names = tuple[Any, ...] | None
@@ -57,13 +57,7 @@ def fit(
         path = Path(problem.evaluate, _nearer(problem, *present))
     if pinned:  # on the way to a limit at infinity the error falls for ever
         path = (path or Path(problem.evaluate, problem.start.shift))._replace(order=0)
-    learnt = path is not None and isinstance(path.evaluate, Secant)
-    at_first = Stop(stop.tol, min(stop.max_passes, _LEARNT_PASSES if learnt else _PLAIN_PASSES))
-    solution = _climb(problem, at_first if flat or learnt else stop, path)
-    if learnt and not solution.converged and solution.n_passes < stop.max_passes:
-        path = Path(problem.evaluate, solution.point.shift, order=0 if pinned else 2)
-        again = _climb(problem, _left(stop, solution.n_passes), path)
-        solution = replace(again, n_passes=solution.n_passes + again.n_passes)
+    solution = _climb(problem, Stop(stop.tol, min(stop.max_passes, _PLAIN_PASSES)) if flat else stop, path)
     if pinned and not (solution.converged and _coupled(solution.point)):
         levels = _resolve_zeros(problem, names, solution.point.shift)
         if levels is not None:
@@ -116,7 +110,7 @@ def _rehearse(problem: Problem) -> Path | None:
         return None
     sample = Problem(engine, model, problem.region)
     try:
-        path = _rehearse(sample) or _learning(sample)
+        path = _rehearse(sample) or _learning(sample, sample.start.shift)
         if model.loss.pins_zeros and (sample.survey.mean[model.keep] == 0).any():
             return None
         solution = _climb(sample, Stop(1e-7, 50), path)
@@ -124,18 +118,21 @@ def _rehearse(problem: Problem) -> Path | None:
         return None
     if not solution.converged:
         return None
-    if len(model.keep) <= _MOST_SUMMED:
+    kept = len(model.keep)
+    if kept <= _MOST_SUMMED:
         return Path(problem.evaluate, problem.evaluate(solution.point.shift))
+    if not model.loss.pins_zeros:  # with kinks, a sample's curvature is too rough
+        return _learning(problem, solution.point.shift)
     secant = Secant(partial(problem.evaluate, curved=False), solution.point.curvature)
     return Path(secant, secant(solution.point.shift), order=1)
 
 
-def _learning(sample: Problem) -> Path:
-    """From the start that the mean suggests; with many classes, with the curvature there."""
-    if len(sample.model.keep) <= _MOST_SUMMED:
-        return Path(sample.evaluate, sample.start.shift)
-    first = sample.evaluate(sample.start.shift)
-    return Path(Secant(partial(sample.evaluate, curved=False), first.curvature, first), first, order=1)
+def _learning(problem: Problem, start: FloatArray) -> Path:
+    """From a start with, where there are many classes, the curvature that is there."""
+    if len(problem.model.keep) <= _MOST_SUMMED:
+        return Path(problem.evaluate, start)
+    first = problem.evaluate(start)
+    return Path(Secant(partial(problem.evaluate, curved=False), first.curvature, first), first, order=1)
 
 
 def _not_as_foretold(problem: Problem, stop: Stop, solution: Solution) -> Solution:
@@ -174,8 +171,14 @@ def _climb(
         return settled(np.zeros_like(mean), mean)  # possible as it is
     ceiling = problem.survey.ceiling * (1 + 1e-9) + 1e-9 if problem.model.bounded else np.inf
     path = path or Path(problem.evaluate, problem.start.shift)
-    target = Target(stop.tol, stop.max_passes, ceiling)
-    return solve(path.evaluate, path.start, problem.metric(), region, target, foresee=path.order)
+    learnt = isinstance(path.evaluate, Secant)
+    target = Target(stop.tol, min(stop.max_passes, _LEARNT_PASSES) if learnt else stop.max_passes, ceiling)
+    solution = solve(path.evaluate, path.start, problem.metric(), region, target, foresee=path.order)
+    if not learnt or solution.converged or solution.n_passes >= stop.max_passes:
+        return solution
+    summed = Path(problem.evaluate, solution.point.shift, order=path.order)
+    again = _climb(problem, _left(stop, solution.n_passes), summed)
+    return replace(again, n_passes=solution.n_passes + again.n_passes)
 
 
 def settled(shift: FloatArray, rates: FloatArray) -> Solution:

@@ -214,7 +214,7 @@ class Problem:
 
     def evaluate(self, shift: FloatArray, *, curved: bool = True) -> Point:
         """The dual at one shift: one pass over the rows, and at the first time one that also surveys them."""
-        if self.kernel is None or not self.kernel.takes(shift, curved=curved):
+        if self.kernel is None or not self.kernel.takes(shift):
             offset = self.survey.offset  # first, since the survey fills the scratch
             sums = total(
                 self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift, curved))
@@ -254,7 +254,7 @@ class Problem:
         """Write the adjusted rows."""
         self.survey  # noqa: B018  # first, since it checks the rows and uses the space of the answer
         kernel = self.kernel
-        if kernel is None or not shift.any() or not kernel.takes(shift, curved=False):
+        if kernel is None or not shift.any() or not kernel.takes(shift):
             moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
         else:
             moved, mean = total(

@@ -34,6 +34,8 @@ _WIDEST = 600.0  # Spread of a shift beyond which probabilities must stay logari
 _VARIABLE = "BASERATE_KERNELS"
 _CHOICES = ("auto", "off", "always")
 
+_NONE = np.zeros((0, 0))  # rows or a curvature that nobody asked for
+
 _ready: set[tuple[str, np.dtype[np.generic]]] = set()
 """What this process has loaded or compiled."""
 
@@ -42,29 +44,29 @@ _ready: set[tuple[str, np.dtype[np.generic]]] = set()
 class Kernel:
     """The fused pass of one loss, as one reading of one kind of rows needs it."""
 
+    loss: Loss
     name: str
     keep: IndexArray
     n_classes: int
     reading: Reading
     dtype: np.dtype[np.generic]
 
-    def takes(self, shift: FloatArray, *, curved: bool) -> bool:
+    def takes(self, shift: FloatArray) -> bool:
         """Whether the kernel can do this pass."""
-        far = self.name == "log" and not np.ptp(shift) <= _WIDEST
-        return not (far or (curved and self.wide))
+        return self.name != "log" or bool(np.ptp(shift) <= _WIDEST)
 
     @property
     def wide(self) -> bool:
-        """Whether rows are so long that the pass runs along them; it does not sum the curvature."""
+        """Whether rows are so long that the pass runs along them, and leaves the curvature to BLAS."""
         return self.n_classes > _MOST_CURVED
 
     def survey_and_reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> tuple[Sums, Sums] | None:
         """What does not depend on the shift, and the sums of the dual; None if a row is not an ordinary prediction."""
         fused = _fused()
-        places = self._run(block, shift, fused.SURVEY | (fused.CURVATURE if curved else 0), block.scratch)
+        places = self._run(block, shift, fused.SURVEY, curved)
         if places is None:
             return None
-        before, mean, edges, sums = places
+        before, mean, curvature, sums = places
         weight = float(block.weights.sum())
         offset = sums[fused.OFFSET] if self.name == "brier" else 0.0
         # The generator at a corner minus the link of the smallest probability, for all rows of the block alike.
@@ -72,18 +74,22 @@ class Kernel:
         height = 1.0 - 2.0 * (0.0 if sums[fused.ZEROS] else lowest) if self.name == "brier" else -np.log(lowest)
         zeros = sums[fused.ZEROS] if self.name == "log" else 0.0
         survey = (before, offset, zeros, weight * height + offset, sums[fused.SQUARES])
-        return tuple(np.asarray(value) for value in survey), self._reduced(mean, edges, sums)
+        return tuple(np.asarray(value) for value in survey), (sums[fused.VALUE], sums[fused.SIZE], mean, curvature)
 
     def reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> Sums | None:
         """The sums of the dual."""
-        places = self._run(block, shift, _fused().CURVATURE if curved else 0, block.scratch)
-        return None if places is None else self._reduced(*places[1:])
+        fused = _fused()
+        places = self._run(block, shift, 0, curved)
+        if places is None:
+            return None
+        _, mean, curvature, sums = places
+        return sums[fused.VALUE], sums[fused.SIZE], mean, curvature
 
     def write(self, block: Block, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """The adjusted rows, and the sums of their divergence from the predictions and of themselves."""
         fused = _fused()
         rows = np.empty(block.raw.shape) if block.scratch is None else block.scratch
-        places = self._run(block, shift, fused.WRITE, rows)
+        places = self._run(block, shift, fused.WRITE, False, rows)
         if places is None:
             return None
         _, mean, _, sums = places
@@ -92,11 +98,15 @@ class Kernel:
         return rows, np.asarray(moved), mean
 
     def _run(
-        self, block: Block, shift: FloatArray, todo: int, rows: FloatArray | None
+        self, block: Block, shift: FloatArray, todo: int, curved: bool, rows: FloatArray = _NONE
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         fused, kept = _fused(), len(self.keep)
         before, mean, sums = np.zeros(self.n_classes), np.zeros(kept), np.zeros(fused.N_SUMS)
-        edges = np.zeros((kept, kept) if todo & fused.CURVATURE else (0, 0))
+        edges = _NONE
+        if curved and self.wide:
+            todo, rows = todo | fused.WRITE, np.empty(block.raw.shape)
+        elif curved:
+            todo, edges = todo | fused.CURVATURE, np.zeros((kept, kept))
         sums[fused.LOWEST] = 2.0
         stopped = fused.compiled(_pass_name(self.name, self.n_classes), self.dtype)(
             block.raw,
@@ -111,9 +121,14 @@ class Kernel:
             mean,
             edges,
             sums,
-            np.empty((0, 0)) if rows is None else rows,
+            rows,
         )
-        return (before, mean, edges, sums) if stopped == fused.DONE else None
+        if stopped != fused.DONE:
+            return None
+        if curved and self.wide:
+            return before, mean, self.loss.jacobian(rows, block.weights), sums
+        # The kernel fills what lies below the diagonal.
+        return before, mean, laplacian(edges + edges.T) if curved else edges, sums
 
     def _prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
         """The shift as the compiled pass wants it: factors and the logarithm that was taken out of them, or halves."""
@@ -121,10 +136,6 @@ class Kernel:
             return 0.5 * shift, 0.0
         centre = 0.5 * float(shift.min() + shift.max())
         return np.exp(shift - centre), centre
-
-    def _reduced(self, mean: FloatArray, edges: FloatArray, sums: FloatArray) -> Sums:
-        # The kernel fills what lies below the diagonal.
-        return np.asarray(sums[0]), np.asarray(sums[1]), mean, laplacian(edges + edges.T)
 
 
 def kernel_for(
@@ -150,7 +161,7 @@ def kernel_for(
     if not here:
         _fused().compiled(variant, dtype)
         _ready.add((variant, dtype))
-    return Kernel(name, keep, n_classes, reading, dtype)
+    return Kernel(loss, name, keep, n_classes, reading, dtype)
 
 
 def _pass_name(name: str, n_classes: int) -> str:
