@@ -107,13 +107,14 @@ class ChunkEngine(Engine):
             return None
         return cls(probs.pieces, as_weights(sample_weight, sum(map(len, probs.pieces))))
 
-    def map(self, task: Callable[[Block], Any]) -> Iterator[Any]:
+    def map(self, task: Callable[[Block], Any], block_values: int = 0) -> Iterator[Any]:
         start = 0
         for piece in self.pieces:
             yield task(Block(piece, self.weights[start : start + len(piece)], start))
             start += len(piece)
 
-    def write(self, task: Callable[[Block], tuple[Array, Sums]]) -> Iterator[Sums]:
+    def write(self, task: Callable[[Block], tuple[Array, Sums]], block_values: int = 0) -> Iterator[Sums]:
+        self.rows = []
         for rows, sums in self.map(task):
             self.rows.append(rows)
             yield sums

@@ -10,7 +10,7 @@ array([[0.45, 0.55],
 from typing import TYPE_CHECKING, Any
 
 from baserate import errors, losses, shifts, theory
-from baserate.adjust import additive, adjust, multiplicative, prior_adjust
+from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior_adjust
 from baserate.advise import Advice, advise
 from baserate.compare import Comparison, compare
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
@@ -41,6 +41,7 @@ __all__ = [
     "__version__",
     "additive",
     "adjust",
+    "adjust_many",
     "advise",
     "compare",
     "errors",

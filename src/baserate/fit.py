@@ -39,14 +39,25 @@ class Stop(NamedTuple):
     max_passes: int
 
 
-@single_threaded_blas()
 def fit(
     problem: Problem, names: Names, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None
 ) -> tuple[Problem, Solution, Written]:
-    """Solve and write the rows; and if that fails, find out why and solve what can be solved.
+    """Solve and write the rows.
 
     ``present`` is a shift of the same rows, and their mean under it, to start from.
     """
+    if present is None and problem.engine.n_rows < 4 * _LEAST_ROWS:  # too few to take a sample
+        done = problem.at_once(Target(*stop))
+        if done is not None:
+            return problem, *done
+    return _the_long_way(problem, names, stop, present)
+
+
+@single_threaded_blas()
+def _the_long_way(
+    problem: Problem, names: Names, stop: Stop, present: tuple[FloatArray, FloatArray] | None
+) -> tuple[Problem, Solution, Written]:
+    """Solve, and if that fails, find out why and solve what can be solved."""
     path = _rehearse(problem) if present is None else None
     pinned = problem.model.loss.pins_zeros and problem.survey.n_zeros > 0
     if pinned and (problem.survey.mean[problem.model.keep] == 0).any():
@@ -160,9 +171,7 @@ def _left(stop: Stop, used: int) -> Stop:
     return Stop(stop.tol, max(stop.max_passes - used, 1))
 
 
-def _climb(
-    problem: Problem, stop: Stop, path: Path | None = None
-) -> Solution:
+def _climb(problem: Problem, stop: Stop, path: Path | None = None) -> Solution:
     region = problem.kept_region
     if len(region.low) == 1:
         return settled(np.zeros(1), region.low)

@@ -27,11 +27,11 @@ from baserate.arrays import FloatArray, IndexArray
 from baserate.engines.base import Block, Engine, Sums, total
 from baserate.errors import InfeasibleRates
 from baserate.inputs import Reading
-from baserate.kernels import BLOCK_VALUES, Kernel, kernel_for
+from baserate.kernels import BLOCK_VALUES, MOST_EASY, Climbed, Kernel, kernel_for
 from baserate.losses.base import Loss
 from baserate.losses.softened import Softened
 from baserate.regions import Region
-from baserate.solver import Point, Target, solve
+from baserate.solver import Point, Solution, Target, solve
 
 _EPS = float(np.finfo(np.float64).eps)
 _NONE = np.zeros((0, 0))  # the curvature of a pass that was not asked for it
@@ -215,7 +215,7 @@ class Problem:
     def evaluate(self, shift: FloatArray, *, curved: bool = True) -> Point:
         """The dual at one shift: one pass over the rows, and at the first time one that also surveys them."""
         if self.kernel is None or not self.kernel.takes(shift):
-            offset = self.survey.offset  # first, since the survey fills the scratch
+            self.survey  # noqa: B018  # first, since it fills the scratch
             sums = total(
                 self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift, curved))
             )
@@ -250,6 +250,32 @@ class Problem:
         noise = _EPS * (float(size) + abs(offset) + abs(drift))
         return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
+    def at_once(self, target: Target) -> tuple[Solution, Written] | None:
+        """Solve and write a small problem with little Python between the passes; None if it has to be the long way.
+
+        The steps are those of the long way, and so is the answer.
+        """
+        engine, kernel, region = self.engine, self.kernel, self.kept_region
+        small = engine.n_rows * engine.n_classes <= BLOCK_VALUES and kernel is not None and kernel.climbs
+        if not small or not region.is_point or len(region.low) < engine.n_classes or target.max_passes < MOST_EASY:
+            return None
+        found: list[Climbed] = []
+
+        def task(block: Block) -> tuple[FloatArray, Sums]:
+            whole = kernel is not None and len(block.raw) == engine.n_rows
+            climbed = kernel.climb(block, region.low, target.tol, target.relative) if kernel and whole else None
+            found.extend([climbed] if climbed else [])
+            return (climbed.rows if climbed else np.empty((0, engine.n_classes))), ()
+
+        list(engine.write(task, BLOCK_VALUES))
+        if not found:
+            return None
+        done, rates = found[0], region.low
+        vars(self)["survey"] = Survey(done.before, done.offset, 0, np.inf, 1.0 / done.squares, passes=1)
+        value = done.moved + float(done.shift @ (rates - done.mean))
+        point = Point(done.shift, value, rates, done.mean, _NONE, 0.0)
+        return Solution(point, done.passes - 2, converged=True), Written(done.moved, done.mean)
+
     def finish(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
         self.survey  # noqa: B018  # first, since it checks the rows and uses the space of the answer
@@ -257,9 +283,7 @@ class Problem:
         if kernel is None or not shift.any() or not kernel.takes(shift):
             moved, mean = total(self.engine.write(lambda block: self._finish_block(block, shift)))
         else:
-            moved, mean = total(
-                self.engine.write(lambda block: self._fused_finish(kernel, block, shift), BLOCK_VALUES)
-            )
+            moved, mean = total(self.engine.write(lambda block: self._fused_finish(kernel, block, shift), BLOCK_VALUES))
         return Written(float(moved), mean)
 
     def at(self, shift: FloatArray, written: Written) -> Point:

@@ -1,7 +1,7 @@
 """A curvature that is learnt from the passes instead of summed in them.
 
-The curvature of n rows costs n k^2; the rest of a pass n k. From some number of classes on it is cheaper to take it from
-a sample of the rows, and to correct it by what each step shows: how much the mean has moved along it.
+The curvature of n rows costs n k^2; the rest of a pass n k. From some number of classes on it is cheaper to take it
+from a sample of the rows, and to correct it by what each step shows: how much the mean has moved along it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,4 @@ class Secant:
         bend = self._curvature @ step
         known, seen = float(step @ bend), float(step @ moved)
         if min(known, seen) > 1e-14 * max(known, seen):
-            self._curvature = (
-                self._curvature - np.outer(bend, bend / known) + np.outer(moved, moved / seen)
-            )
+            self._curvature = self._curvature - np.outer(bend, bend / known) + np.outer(moved, moved / seen)

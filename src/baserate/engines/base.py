@@ -79,10 +79,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def write(
-        self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED
-    ) -> Iterator[Sums]:
-        """Run a task on every block and keep the rows that it answers."""
+    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
+        """Run a task on every block and keep the rows that it answers, in place of any that were kept before."""
 
     @abstractmethod
     def answer(self) -> Any:

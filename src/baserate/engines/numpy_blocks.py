@@ -61,9 +61,7 @@ class NumpyBlocks(Engine):
         with single_threaded_blas():
             yield from _in_order(_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
 
-    def write(
-        self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED
-    ) -> Iterator[Sums]:
+    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
         def keep(block: Block) -> Sums:
             rows, sums = task(block)
             if rows is not block.scratch:
@@ -94,10 +92,10 @@ class NumpyBlocks(Engine):
         return type(self)(self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows], weights)
 
     def _blocks(self, block_rows: int) -> Iterator[Block]:
-        equal = np.full(min(block_rows, self.n_rows), 1.0 / self.n_rows) if self._weights is None else None
+        equal = np.full(min(block_rows, self.n_rows), 1.0 / self.n_rows)
         for start in range(0, self.n_rows, block_rows):
             stop = min(start + block_rows, self.n_rows)
-            weights = self._weights[start:stop] if equal is None else equal[: stop - start]
+            weights = equal[: stop - start] if self._weights is None else self._weights[start:stop]
             yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
 
 

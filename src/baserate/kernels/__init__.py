@@ -15,29 +15,47 @@ import importlib.util
 import os
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from baserate.arrays import FloatArray, IndexArray
 from baserate.engines.base import Block, Sums
-from baserate.errors import BadOption
+from baserate.errors import BadOption, warn
 from baserate.inputs import Reading
 from baserate.losses.base import Loss, laplacian
 
 BLOCK_VALUES = 1 << 19
 """Values of a block that a kernel runs over: a fraction of a millisecond, in which Python is not needed."""
 
+MOST_EASY = 15
+"""Passes after which a small problem is not an easy one."""
+
 _WORTH_LOADING = 100_000  # Values from which on an input may wait for the compiler.
 _MOST_CURVED = 48  # Classes up to which the kernel sums the curvature; beyond, BLAS does that better.
 _LANES = 64  # Rows of a tile: some vectors long, and in the first-level cache for up to so many classes.
-_WIDEST = 600.0  # Spread of a shift beyond which probabilities must stay logarithms.
 _VARIABLE = "BASERATE_KERNELS"
 _CHOICES = ("auto", "off", "always")
 
 _NONE = np.zeros((0, 0))  # rows or a curvature that nobody asked for
 
+_STEP = ("step", np.dtype(np.float64))
 _ready: set[tuple[str, np.dtype[np.generic]]] = set()
 """What this process has loaded or compiled."""
+
+
+class Climbed(NamedTuple):
+    """A small problem, solved."""
+
+    rows: FloatArray
+    shift: FloatArray
+    passes: int
+    before: FloatArray
+    offset: float
+    squares: float
+    """The sum of the squared weights."""
+    moved: float
+    mean: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +71,7 @@ class Kernel:
 
     def takes(self, shift: FloatArray) -> bool:
         """Whether the kernel can do this pass."""
-        return self.name != "log" or bool(np.ptp(shift) <= _WIDEST)
+        return self.name != "log" or bool(np.ptp(shift) <= _fused().WIDEST)
 
     @property
     def wide(self) -> bool:
@@ -97,6 +115,37 @@ class Kernel:
         moved = sums[fused.MOVED] if self.name == "brier" else shift @ mean - sums[fused.VALUE]
         return rows, np.asarray(moved), mean
 
+    @property
+    def climbs(self) -> bool:
+        """Whether :meth:`climb` is there to be used."""
+        return not self.wide and _STEP in _ready
+
+    def climb(self, block: Block, rates: FloatArray, tol: float, relative: float) -> Climbed | None:
+        """Solve and write a small problem with exact rates; None if it is not as easy as most."""
+        fused, k, brier = _fused(), len(rates), self.name == "brier"
+        run, advance = fused.compiled(self.name, self.dtype), fused.compiled_advance()
+        rows = np.empty(block.raw.shape) if block.scratch is None else block.scratch
+        shift, before, mean, prepared = np.zeros(k), np.zeros(k), np.zeros(k), np.full(k, 0.0 if brier else 1.0)
+        edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), np.zeros(8), np.zeros(fused.N_SUMS)
+        sums[fused.LOWEST], state[4:6] = 2.0, np.inf
+        raw, weights, keep, smoothing, tolerance = block.raw, block.weights, self.keep, *self._limits
+        todo, passes = fused.SURVEY, 0
+        while todo >= 0 and passes < MOST_EASY:
+            places = (before, mean, edges, sums, rows)
+            if run(raw, weights, prepared, state[7], keep, smoothing, tolerance, _LANES, todo, *places) != fused.DONE:
+                return None
+            todo = advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo)
+            passes += 1
+        if todo != fused.DONE:
+            return None
+        moved = sums[fused.MOVED] if brier else shift @ mean - sums[fused.VALUE]
+        return Climbed(rows, shift, passes, before, float(state[6]), float(sums[fused.SQUARES]), float(moved), mean)
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """What is added to a probability, and how far a row's sum may be from 1."""
+        return self.reading.smoothing, np.inf if self.reading.normalize else self.reading.tolerance(self.dtype)
+
     def _run(
         self, block: Block, shift: FloatArray, todo: int, curved: bool, rows: FloatArray = _NONE
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
@@ -113,8 +162,7 @@ class Kernel:
             block.weights,
             *self._prepared(shift),
             self.keep,
-            self.reading.smoothing,
-            np.inf if self.reading.normalize else self.reading.tolerance(self.dtype),
+            *self._limits,
             _LANES,
             todo,
             before,
@@ -156,12 +204,40 @@ def kernel_for(
         return None
     variant = _pass_name(name, n_classes)
     here = (variant, dtype) in _ready
-    if not here and choice == "auto" and (n_values < _WORTH_LOADING or not _installed()):
+    if not here and not worth_loading(n_values):
         return None
     if not here:
-        _fused().compiled(variant, dtype)
-        _ready.add((variant, dtype))
+        load(name, n_classes, dtype, all_of_it=choice == "always")
     return Kernel(loss, name, keep, n_classes, reading, dtype)
+
+
+def load(name: str, n_classes: int, dtype: np.dtype[np.generic], *, all_of_it: bool) -> None:
+    """Load or compile what inputs of this kind need.
+
+    The step that small problems take between passes is left for another time if the pass had to be compiled, unless
+    ``all_of_it`` is asked for: one wait is enough.
+    """
+    fused, variant = _fused(), _pass_name(name, n_classes)
+    run = fused.compiled(variant, dtype)
+    _ready.add((variant, dtype))
+    if n_classes <= _MOST_CURVED and (all_of_it or fused.was_cached(run)):
+        fused.compiled_advance()
+        _ready.add(_STEP)
+
+
+def prepare(loss: Loss, n_classes: int, dtype: np.dtype[Any]) -> None:
+    """Load the kernels for inputs of this kind, however small, if there are any."""
+    name = vars(type(loss)).get("kernel")
+    if name is not None and dtype in (np.float32, np.float64) and dtype.isnative and _installed():
+        load(name, n_classes, dtype, all_of_it=True)
+
+
+def worth_loading(n_values: int) -> bool:
+    """Whether so many values may wait for the compiler."""
+    choice = _choice()
+    if choice == "always" and not _installed():
+        raise BadOption(f'{_VARIABLE} is "always", but numba is not there; pip install "baserate[fast]"')
+    return choice == "always" or (choice == "auto" and n_values >= _WORTH_LOADING and _installed())
 
 
 def _pass_name(name: str, n_classes: int) -> str:
@@ -177,7 +253,14 @@ def _choice() -> str:
 
 @functools.cache
 def _installed() -> bool:
-    return importlib.util.find_spec("numba") is not None
+    """Whether numba is there and works, tried once."""
+    try:
+        _fused()
+    except ImportError as error:
+        if importlib.util.find_spec("numba") is not None:
+            warn(f"numba is installed but cannot be imported, so NumPy does the work: {error}", RuntimeWarning)
+        return False
+    return True
 
 
 @functools.cache

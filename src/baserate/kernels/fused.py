@@ -25,12 +25,18 @@ SURVEY, CURVATURE, WRITE = 1, 2, 4
 VALUE, SIZE, OFFSET, ZEROS, LOWEST, SQUARES, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6, 7
 
 DONE = -1
-"""What a kernel answers if it got through the block; otherwise the number of a row in whose tile it met something odd."""
+"""What a kernel answers if it got through the block; otherwise the row in whose tile it met something odd."""
+
+LONG_WAY = -2
+"""What a step between passes answers if it is not for it to take."""
+
+WIDEST = 600.0
+"""Spread of a shift beyond which probabilities must stay logarithms."""
 
 _SMALL, _LARGE = 1e-290, 1e290  # Beyond these a row's normaliser has lost digits, or would.
 
 
-_OPTIONS = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
 _part = njit(**_OPTIONS)
 """A piece of a pass; it is compiled into the passes that use it, and cached with them."""
 
@@ -417,6 +423,146 @@ def _wide_brier_pass(  # type: ignore[no-untyped-def]
     return DONE
 
 
+@_part
+def _newton_step(edges, gradient, matrix, step):  # type: ignore[no-untyped-def]
+    """Solve with the Laplacian of the edges below the diagonal by Cholesky, the last class held; whether that works."""
+    k = len(gradient)
+    m = k - 1
+    for c in range(k):
+        for d in range(c):
+            edges[d, c] = edges[c, d]
+    for c in range(m):
+        total = 0.0
+        for d in range(k):
+            if d != c:
+                total += edges[c, d]
+        for d in range(c):
+            matrix[c, d] = -edges[c, d]
+        matrix[c, c] = total
+        step[c] = gradient[c]
+    for c in range(m):
+        pivot = matrix[c, c]
+        for d in range(c):
+            entry = matrix[c, d]
+            for e in range(d):
+                entry -= matrix[c, e] * matrix[d, e]
+            entry /= matrix[d, d]
+            matrix[c, d] = entry
+            pivot -= entry * entry
+            step[c] -= entry * step[d]
+        if not pivot > 1e-12 * matrix[c, c]:
+            return False
+        matrix[c, c] = math.sqrt(pivot)
+        step[c] /= matrix[c, c]
+    for c in range(m - 1, -1, -1):
+        for d in range(c + 1, m):
+            step[c] -= matrix[d, c] * step[d]
+        step[c] /= matrix[c, c]
+    step[m] = 0.0
+    return True
+
+
+@_part
+def _length(brier, step, rates):  # type: ignore[no-untyped-def]
+    """The length of a step in the metric of :meth:`baserate.problem.Problem.metric`."""
+    squares, total, k = 0.0, 0.0, len(step)
+    for j in range(k):
+        weight = 1.0 / k if brier else rates[j]
+        squares += weight * step[j] * step[j]
+        total += weight * step[j]
+    return math.sqrt(max(squares - total * total, 0.0) * (0.5 * k if brier else 1.0))
+
+
+def _advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo):  # type: ignore[no-untyped-def]
+    """After one pass over a small problem with exact rates, get ready for the next: Newton's step and all around it.
+
+    The same as :func:`baserate.solver.solve` does, as long as every step is plainly good. Answers what the next pass
+    has to do, ``DONE`` after the last one, or ``LONG_WAY`` where more is needed than is here.
+    """
+    k = len(rates)
+    matrix, gradient, step, last_gradient = work[3:], work[0], work[1], work[2]
+    value, noise, promise, radius = state[0], state[1], state[2], state[3]
+    earlier, previous, offset, centre = state[4], state[5], state[6], 0.0
+    if todo == SURVEY:
+        away = 0.0
+        for j in range(k):
+            away = max(away, abs(rates[j] - before[j]))
+            # The answer if all rows were their mean; the free constant so that <rates, shift> = 0.
+            shift[j] = 2.0 * (rates[j] - before[j]) if brier else math.log(rates[j] / before[j])
+            centre += rates[j] * shift[j]
+        if not away > 1e-15 or (sums[ZEROS] > 0 and not brier):
+            return LONG_WAY
+        for j in range(k):
+            shift[j] -= centre
+        state[6], todo = sums[OFFSET], CURVATURE
+    else:
+        drift, slope, residual, gap, least, satisfied = 0.0, 0.0, 0.0, 0.0, tol, True
+        for j in range(k):
+            gradient[j] = rates[j] - mean[j]
+            drift += shift[j] * rates[j]
+            gap += shift[j] * gradient[j]
+            slope += 0.5 * (gradient[j] + last_gradient[j]) * step[j]
+            residual = max(residual, abs(gradient[j]))
+            least = min(least, relative * rates[j])
+            satisfied = satisfied and abs(gradient[j]) <= min(tol, relative * rates[j])
+        satisfied = satisfied and abs(gap) <= 10.0 * tol
+        if todo == WRITE:
+            return DONE if satisfied else LONG_WAY
+        new_value = offset - sums[VALUE] + drift
+        new_noise = 2.220446049250313e-16 * (sums[SIZE] + abs(offset) + abs(drift))
+        if not (new_value >= 0.0 and new_value < np.inf):
+            return LONG_WAY
+        if radius == 0.0:
+            for j in range(k):
+                step[j] = 2.0 * gradient[j] if brier else gradient[j] / rates[j]
+            radius = 30.0 * _length(brier, step, rates)
+        else:
+            gain = new_value - value
+            kept = (gain if abs(gain) > 10.0 * (noise + new_noise) else slope) / max(promise, 1e-300)
+            if not kept >= 0.25:
+                return LONG_WAY
+            earlier = previous if kept > 0.9 else np.inf
+            if kept > 0.75:
+                radius = max(radius, 4.0 * _length(brier, step, rates))
+        if satisfied:
+            todo = WRITE
+        else:
+            if not _newton_step(edges, gradient, matrix, step) or _length(brier, step, rates) > 1.2 * radius:
+                return LONG_WAY
+            bend, along = 0.0, 0.0
+            for c in range(k):
+                along += gradient[c] * step[c]
+                for d in range(c):
+                    bend += edges[c, d] * (step[c] - step[d]) ** 2
+                centre += rates[c] * (shift[c] + step[c])
+            promise = along - 0.5 * bend
+            if not promise > 0.0:
+                return LONG_WAY
+            for j in range(k):
+                shift[j] += step[j] - centre
+                last_gradient[j] = gradient[j]
+            if residual < 0.01 * earlier < np.inf and 2.0 * residual * (residual / earlier) ** 2 <= least:
+                todo = WRITE  # its error is foretold
+        state[0], state[1], state[2], state[3], state[4], state[5] = (
+            new_value, new_noise, promise, radius, earlier, residual
+        )  # fmt: skip
+    # What the next pass starts from: the shift as it wants it, and empty sums.
+    low, high = shift[0], shift[0]
+    for j in range(k):
+        low, high = min(low, shift[j]), max(high, shift[j])
+    centre = 0.0 if brier else 0.5 * (low + high)
+    if high - low > WIDEST and not brier:
+        return LONG_WAY
+    state[7] = centre
+    for j in range(k):
+        prepared[j] = 0.5 * shift[j] if brier else math.exp(shift[j] - centre)
+        mean[j] = 0.0
+        for c in range(k):
+            edges[j, c] = 0.0
+    sums[VALUE], sums[SIZE], sums[MOVED] = 0.0, 0.0, 0.0
+    return todo
+
+
 PASSES = {"log": _log_pass, "brier": _brier_pass, "log wide": _wide_log_pass, "brier wide": _wide_brier_pass}
 
 
@@ -437,10 +583,30 @@ def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
         *(types.float64, types.float64, types.intp, types.intp),
         *(vector, vector, table, vector, types.Array(types.float64, 2, "A")),
     )
+    return _from_cache_or_compiler(PASSES[name], signature)
+
+
+@functools.cache
+def compiled_advance() -> Callable[..., int]:
+    """The step between two passes over a small problem."""
+    vector, table, fixed = types.float64[::1], types.float64[:, ::1], types.Array(types.float64, 1, "C", readonly=True)
+    signature = (
+        *(types.boolean, fixed, types.float64, types.float64),
+        *(vector, vector, vector, table, vector, vector, table, vector, types.intp),
+    )
+    return _from_cache_or_compiler(_advance, signature)
+
+
+def was_cached(function: Callable[..., int]) -> bool:
+    """Whether a compiled function came from the cache on disk."""
+    return bool(cast(Any, function).stats.cache_hits)
+
+
+def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, ...]) -> Callable[..., int]:
     try:
-        function = njit(cache=True, **_OPTIONS)(PASSES[name])
+        dispatcher = njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder that can be written to; then it is compiled anew in each process
-        function = njit(**_OPTIONS)(PASSES[name])
-    function.compile(signature)
-    function.disable_compile()
-    return cast(Callable[..., int], function)
+        dispatcher = njit(**_OPTIONS)(function)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return cast(Callable[..., int], dispatcher)
