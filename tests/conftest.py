@@ -16,6 +16,10 @@ from baserate.study.runs import PredictionSet, Rules, read_run
 
 ROOT = Path(__file__).parents[1]
 
+# Small problems would use the kernels or not, depending on which tests ran before. Here all do; tests/test_kernels.py
+# compares them with NumPy, and `make stress` runs the theorems without them.
+os.environ.setdefault("BASERATE_KERNELS", "always")
+
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("default")
 

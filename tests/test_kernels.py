@@ -1,0 +1,344 @@
+"""The fused kernels: the answers of NumPy to the last digits, the same refusals, and no waiting without need."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import Array, assert_certified, cases
+
+import baserate as br
+from baserate import solver
+from baserate.engines.numpy_blocks import NumpyBlocks
+from baserate.errors import BadOption, BadProbabilities, BadRates
+
+LOSSES = ["log", "brier"]
+SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 400]
+CLASSES = [2, 3, 5, 8, 20, 48, 49, 130]
+
+
+def by(kernels: str, *args: Any, **options: Any) -> br.Adjustment | br.BaserateError:
+    """Adjust with or without kernels; an error is an answer, too."""
+    before = os.environ["BASERATE_KERNELS"]
+    os.environ["BASERATE_KERNELS"] = kernels
+    try:
+        return br.adjust(*args, **options)
+    except br.BaserateError as error:
+        return error
+    finally:
+        os.environ["BASERATE_KERNELS"] = before
+
+
+def assert_same(*args: Any, atol: float = 1e-12, **options: Any) -> br.Adjustment | br.BaserateError:
+    fast, plain = by("always", *args, **options), by("off", *args, **options)
+    if isinstance(plain, br.BaserateError) or isinstance(fast, br.BaserateError):
+        assert (type(fast), str(fast)) == (type(plain), str(plain))
+        return fast
+    np.testing.assert_allclose(fast.probs, plain.probs, rtol=0, atol=atol)
+    np.testing.assert_allclose(fast.rates, plain.rates, rtol=0, atol=atol)
+    assert not ((fast.probs == 0) & (plain.probs > 1e-300)).any()
+    assert fast.certificate.loss_reduction == pytest.approx(plain.certificate.loss_reduction, abs=1e-12, rel=1e-12)
+    assert fast.converged == plain.converged
+    assert plain.engine == "numpy"
+    return fast
+
+
+def random_rows(rng: np.random.Generator, n: int, k: int, sharpness: float, zeros: float) -> Array:
+    logits = sharpness * rng.normal(size=(n, k))
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p[(rng.random((n, k)) < zeros) & (p < p.max(axis=1, keepdims=True))] = 0.0
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    loss=st.sampled_from(LOSSES),
+    n=st.sampled_from(SIZES),
+    k=st.sampled_from(CLASSES),
+    sharpness=st.sampled_from([0.3, 1.0, 3.0, 10.0]),
+    zeros=st.sampled_from([0.0, 0.0, 0.1]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    order=st.sampled_from(["C", "F", "strided"]),
+    weighted=st.booleans(),
+    reading=st.sampled_from([{}, {"normalize": True}, {"zeros": 1e-6}]),
+    known=st.sampled_from(["exact", "exact", "a rate of 0", "box"]),
+)
+@cases(400)
+def test_the_answer_of_numpy(
+    seed: int,
+    loss: str,
+    n: int,
+    k: int,
+    sharpness: float,
+    zeros: float,
+    dtype: Any,
+    order: str,
+    weighted: bool,
+    reading: dict[str, Any],
+    known: str,
+) -> None:
+    rng = np.random.default_rng(seed)
+    p = random_rows(rng, n, k, sharpness, zeros)
+    if "normalize" in reading:
+        p *= rng.uniform(0.1, 1e6, size=(n, 1))
+    p = np.repeat(p, 2, axis=1)[:, ::2] if order == "strided" else np.array(p, order=order)  # type: ignore[call-overload]
+    p = p.astype(dtype, order="K")
+    rates: Any = rng.dirichlet(np.ones(k))
+    if known == "a rate of 0":
+        rates[rng.integers(k)] = 0.0
+        rates /= rates.sum()
+    if known == "box":
+        rates = br.Rates.between(0.8 * rates, np.minimum(1.2 * rates, 1.0))
+    weights = rng.random(n) * (rng.random(n) < 0.9) + (np.arange(n) == 0) if weighted else None
+    assert_same(p, rates, loss=loss, sample_weight=weights, **reading)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("k", [3, 60])
+@pytest.mark.parametrize("sharpness", [20, 100, 300])
+def test_over_confident_rows(loss: str, k: int, sharpness: int) -> None:
+    rng = np.random.default_rng(k)
+    p = random_rows(rng, 400, k, 1.5 * sharpness, 0.0) + 5e-324  # down to denormals, none of them 0
+    result = assert_same(p, rng.dirichlet(np.ones(k)), loss=loss, atol=1e-9)
+    assert isinstance(result, br.Adjustment)
+    assert result.engine == "numba"
+    assert_certified(result)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e-3, 3.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "row", "k"), [(1, 0, 3), (64, 63, 3), (65, 64, 3), (1000, 517, 3), (70, 69, 60)])
+@pytest.mark.parametrize("options", [{}, {"normalize": True}])
+def test_no_odd_value_hides(
+    loss: str, value: float, dtype: Any, n: int, row: int, k: int, options: dict[str, Any]
+) -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(k), size=n).astype(dtype)
+    p[row, k - 1] = value
+    answer = assert_same(p, np.full(k, 1 / k), loss=loss, **options)
+    if not (value == 3.0 and options):
+        assert isinstance(answer, BadProbabilities)
+        assert f"row {row}" in str(answer)
+
+
+def test_sums_that_overflow_and_rows_that_are_all_0_are_told_apart() -> None:
+    p = np.array([[1e308, 1e308, 1.0], [1.0, 2.0, 3.0]])
+    answer = assert_same(p, [0.3, 0.3, 0.4], normalize=True)
+    assert isinstance(answer, br.Adjustment)
+    p[1] = 0.0
+    assert "row 1 is all 0" in str(assert_same(p, [0.3, 0.3, 0.4], normalize=True))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_probabilities_that_a_double_can_hardly_hold(loss: str) -> None:
+    rng = np.random.default_rng(3)
+    p = np.column_stack([10.0 ** rng.uniform(-323, -290, size=200), rng.random(200), np.zeros(200)])
+    p[:, 2] = 1.0 - p[:, 0] - p[:, 1]
+    answer = assert_same(p, [0.2, 0.3, 0.5], loss=loss, atol=1e-9)
+    assert isinstance(answer, br.Adjustment)
+    assert_certified(answer)
+    assert answer.probs[:, 0].min() > 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_rows_of_a_sorted_input_are_heard(loss: str) -> None:
+    """The sample that a large input is first solved on must neither be taken for it nor hide an odd row of it."""
+    rng = np.random.default_rng(4)
+    p = random_rows(rng, 70_001, 4, 2.0, 0.0)
+    p = p[np.lexsort(p.T)]
+    result = assert_same(p, [0.4, 0.3, 0.2, 0.1], loss=loss)
+    assert isinstance(result, br.Adjustment)
+    assert_certified(result)
+    assert result.n_passes <= 6
+    p[69_999, 2] = np.nan
+    assert "row 69999, column 2 is nan" in str(assert_same(p, [0.4, 0.3, 0.2, 0.1], loss=loss))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("sharpness", [1.0, 4.0])
+def test_a_curvature_that_is_learnt_leads_to_the_same_answer(loss: str, sharpness: float) -> None:
+    rng = np.random.default_rng(5)
+    p = random_rows(rng, 16_500, 270, sharpness, 0.0).astype(np.float32)
+    result = by("always", p, rng.dirichlet(np.full(270, 3.0)), loss=loss, normalize=True)
+    assert isinstance(result, br.Adjustment)
+    assert result.engine == "numba"
+    assert_certified(result)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "spherical", "ranked", br.losses.Power(1.5)])
+def test_a_last_step_that_is_not_as_foretold_is_taken_back(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    p, rates = random_rows(rng, 300, 5, 3.0, 0.0), rng.dirichlet(np.ones(5))
+    monkeypatch.setenv("BASERATE_KERNELS", "off")
+    known = br.adjust(p, rates, loss=loss)
+    monkeypatch.setattr(solver, "_error_ahead", lambda before, now, order: 0.0)
+    hasty = br.adjust(p, rates, loss=loss)
+    assert_certified(hasty)
+    assert hasty.n_passes > known.n_passes
+    np.testing.assert_allclose(hasty.probs, known.probs, rtol=0, atol=1e-9)
+
+
+class Halved(br.losses.Log):
+    """A loss that changes a built-in one must not get its kernel."""
+
+    name = "halved"
+
+    def row_map(self, x: Array, *, bounded: bool = True) -> Array:
+        return super().row_map(x, bounded=bounded)
+
+
+def test_a_kernel_is_only_for_the_class_that_names_it() -> None:
+    p = np.random.default_rng(7).dirichlet(np.ones(3), size=50)
+    assert br.adjust(p, [0.2, 0.3, 0.5]).engine == "numba"
+    assert br.adjust(p, [0.2, 0.3, 0.5], loss=Halved()).engine == "numpy"
+    assert br.adjust(p, [0.2, 0.3, 0.5], loss="spherical").engine == "numpy"
+    assert br.adjust(np.log(p), [0.2, 0.3, 0.5], from_logits=True).engine == "numpy"
+    assert br.adjust(p.astype(np.float16), [0.2, 0.3, 0.5]).engine == "numpy"
+
+
+def test_a_misspelt_choice_is_told() -> None:
+    answer = by("on", [[0.5, 0.5]], [0.4, 0.6])
+    assert isinstance(answer, BadOption)
+    assert "'on'; it must be one of auto, off, always" in str(answer)
+
+
+def _in_child(shift: Array) -> bool:
+    p = np.random.default_rng(8).dirichlet(np.ones(4), size=300_000)
+    return bool(np.array_equal(br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, shift))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    p = np.random.default_rng(8).dirichlet(np.ones(4), size=300_000)
+    shift = br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(_in_child, (shift,)).get(timeout=60)
+
+
+def test_after_an_error_nothing_goes_on_behind_the_callers_back() -> None:
+    engine = NumpyBlocks(np.zeros((1_000_000, 2)), None)
+    seen = []
+
+    def task(block: Any) -> None:
+        seen.append(block.start)
+        if block.start == 0:
+            raise BadProbabilities("the first one")
+
+    with pytest.raises(BadProbabilities, match="the first one"):
+        list(engine.map(task, 1000))
+    after = len(seen)
+    assert after < 100
+    br.adjust(np.random.default_rng(0).dirichlet(np.ones(4), size=300_000), [0.4, 0.3, 0.2, 0.1])
+    assert len(seen) == after
+
+
+def fresh(code: str, **environment: str) -> str:
+    """What a new process prints."""
+    inherited = {name: value for name, value in os.environ.items() if name != "BASERATE_KERNELS"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_small_inputs_do_not_wait_for_the_compiler() -> None:
+    code = """
+        import sys, numpy as np, baserate as br
+        p = np.random.default_rng(0).dirichlet(np.ones(8), size=1000)
+        print(br.adjust(p, np.full(8, 1 / 8)).engine, "numba" in sys.modules, "sklearn" in sys.modules)
+    """
+    assert fresh(code) == "numpy False False"
+
+
+BIG = """
+    import sys, numpy as np
+    {before}
+    import baserate as br
+    p = np.random.default_rng(0).dirichlet(np.ones(8), size=20_000)
+    print(br.adjust(p, np.full(8, 1 / 8)).engine)
+"""
+
+
+def test_large_inputs_find_the_kernels_and_cache_them(tmp_path: Path) -> None:
+    assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
+    cached = set(tmp_path.rglob("*.nbc"))
+    assert cached
+    assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
+    assert set(tmp_path.rglob("*.nbc")) >= cached
+
+
+def test_without_a_place_for_the_cache_the_kernels_work() -> None:
+    # As on a read-only system: not even root can write to a file.
+    nowhere = """
+    from numba.core import caching
+    def none(*_): raise OSError("read-only")
+    for locator in caching.CacheImpl._locator_classes: locator.ensure_cache_path = none
+    """
+    assert fresh(BIG.format(before=textwrap.dedent(nowhere).replace("\n", "\n    "))) == "numba"
+
+
+def test_without_numba_numpy_does_it() -> None:
+    gone = "sys.modules['numba'] = None"
+    assert fresh(BIG.format(before=gone)) == "numpy"
+    code = """
+        import sys; sys.modules["numba"] = None
+        import baserate as br
+        try: br.adjust([[0.5, 0.5]], [0.4, 0.6])
+        except br.BaserateError as error: print(error)
+    """
+    message = 'BASERATE_KERNELS is "always", but numba is not there; pip install "baserate[fast]"'
+    assert fresh(code, BASERATE_KERNELS="always") == message
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "spherical"])
+def test_many_problems_have_the_answers_of_each(loss: str) -> None:
+    rng = np.random.default_rng(9)
+    batches = [
+        (random_rows(rng, n, k, 2.0, 0.0), rng.dirichlet(np.ones(k)))
+        for n in (1, 50, 700)
+        for k in (2, 3, 8)
+        for _ in "12"
+    ]
+    answers = br.adjust_many(batches, loss=loss)
+    for answer, (p, rates) in zip(answers, batches, strict=True):
+        np.testing.assert_array_equal(answer.probs, br.adjust(p, rates, loss=loss).probs)
+
+
+def test_many_problems_with_options_of_their_own() -> None:
+    p = [[0.7, 0.3], [0.4, 0.6]]
+    plain, brier = br.adjust_many([(p, [0.3, 0.7]), {"probs": p, "rates": [0.3, 0.7], "loss": "brier"}], loss="log")
+    assert (plain.loss, brier.loss) == (br.losses.Log(), br.losses.Brier())
+    assert br.adjust_many([]) == []
+
+
+def test_many_problems_tell_which_one_cannot_be_solved() -> None:
+    p = [[0.7, 0.3], [0.4, 0.6]]
+    batches: list[Any] = [(p, [0.3, 0.7]), (p, [0.3, 0.6]), (p, [0.5, 0.5])]
+    with pytest.raises(BadRates) as caught:
+        br.adjust_many(batches)
+    assert caught.value.__notes__ == ["This was problem 1 of 3, counted from 0."]
+    first, second, third = br.adjust_many(batches, errors="keep")
+    assert isinstance(first, br.Adjustment)
+    assert isinstance(second, BadRates)
+    assert isinstance(third, br.Adjustment)
+    with pytest.raises(BadOption, match="errors must be 'raise' or 'keep'"):
+        br.adjust_many(batches, errors="drop")  # type: ignore[call-overload]
+    with pytest.raises(BadOption, match=r"problem 0 must be a pair \(probs, rates\) or a dict of arguments, not int"):
+        br.adjust_many([3])  # type: ignore[list-item]
+    with pytest.raises(BadOption, match="problem 0 has no rates"):
+        br.adjust_many([{"probs": p}])
