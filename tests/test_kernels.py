@@ -187,6 +187,25 @@ def test_a_last_step_that_is_not_as_foretold_is_taken_back(loss: Any, monkeypatc
     np.testing.assert_allclose(hasty.probs, known.probs, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("k", [4, 60])
+def test_new_rows_are_adjusted_as_numpy_does_it(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(10)
+    p, rates = random_rows(rng, 500, k, 2.0, 0.0), rng.dirichlet(np.ones(k))
+    rates[0] = 0.0
+    fitted = br.adjust(p, rates / rates.sum(), loss=loss)
+    np.testing.assert_allclose(fitted.apply(p), fitted.probs, rtol=0, atol=1e-14)
+    new = random_rows(rng, 150_001, k, 2.0, 0.0)
+    answers = []
+    for kernels in ("off", "always"):
+        monkeypatch.setenv("BASERATE_KERNELS", kernels)
+        answers.append(fitted.apply(new))
+    np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-14)
+    new[140_000, 1] = np.nan
+    with pytest.raises(BadProbabilities, match="row 140000, column 1 is nan"):
+        fitted.apply(new)
+
+
 class Halved(br.losses.Log):
     """A loss that changes a built-in one must not get its kernel."""
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baserate.arrays import FloatArray, IndexArray
-from baserate.engines.base import Block, Engine, Sums, total
-from baserate.errors import InfeasibleRates
+from baserate.engines.base import CACHED, Block, Engine, Sums, total
+from baserate.errors import BadProbabilities, InfeasibleRates
 from baserate.inputs import Reading
 from baserate.kernels import BLOCK_VALUES, MOST_EASY, Climbed, Kernel, kernel_for
 from baserate.losses.base import Loss
@@ -117,6 +118,18 @@ class RowModel:
         out = np.full(self.n_classes, fill)
         out[self.keep] = values
         return out
+
+    def adjusted(self, raw: NDArray[Any], first_row: int, shift: FloatArray) -> FloatArray:
+        """Rows that were never seen, checked and adjusted."""
+        self.reading.check(raw, first_row)
+        eta = self.kept(self.dual_points(self.reading.clean(raw)))
+        self.refuse_stranded(eta, first_row)
+        a = self.widen(self.at(eta, shift)[1])
+        lost = np.flatnonzero(np.isnan(a).any(axis=1))
+        if lost.size:
+            row = first_row + int(lost[0])
+            raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
+        return a
 
     def refuse_stranded(self, eta: FloatArray, first_row: int) -> None:
         """Refuse rows that give probability only to classes of rate 0."""
@@ -285,6 +298,17 @@ class Problem:
         else:
             moved, mean = total(self.engine.write(lambda block: self._fused_finish(kernel, block, shift), BLOCK_VALUES))
         return Written(float(moved), mean)
+
+    def apply(self, shift: FloatArray) -> None:
+        """Write rows that are only to be adjusted, by a shift that is known: one pass."""
+        kernel = self.kernel if self.kernel is not None and self.kernel.takes(shift) else None
+
+        def task(block: Block) -> tuple[FloatArray, Sums]:
+            done = None if kernel is None else kernel.write(block, shift, check=True)
+            return (self.model.adjusted(block.raw, block.start, shift) if done is None else done[0]), ()
+
+        for _ in self.engine.write(task, CACHED if kernel is None else BLOCK_VALUES):
+            pass
 
     def at(self, shift: FloatArray, written: Written) -> Point:
         """The dual where rows were written, but for its curvature."""

@@ -13,14 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from baserate import files, text
 from baserate.arrays import FloatArray
+from baserate.engines.numpy_blocks import NumpyBlocks
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
 from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_matrix, by_name, one_per_class
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
-from baserate.problem import RowModel
+from baserate.problem import Problem, RowModel
 from baserate.rates import Rates
 from baserate.rates import from_json as known_from_json
+from baserate.regions import Region
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +202,9 @@ class Adjustment:
         logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
         reading = replace(self.model.reading, from_logits=logits, normalize=as_flag("normalize", normalize))
         model = replace(self.model, reading=reading)
-        reading.check(raw, 0)
-        eta = model.kept(model.dual_points(reading.clean(raw)))
-        model.refuse_stranded(eta, 0)
-        a = model.widen(model.at(eta, self.dual_shift)[1])
-        if np.isnan(a).any():
-            row = int(np.flatnonzero(np.isnan(a).any(axis=1))[0])
-            raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
+        problem = Problem(NumpyBlocks(raw, None), model, Region.point(self.wanted))
+        problem.apply(self.dual_shift)
+        a = problem.engine.answer()
         return a.reshape(np.shape(new_probs)) if frame is None else frame.wrap(a)
 
     def _take_apart(self, new_probs: Any) -> tuple[NDArray[Any], Frame]:

@@ -103,11 +103,16 @@ class Kernel:
         _, mean, curvature, sums = places
         return sums[fused.VALUE], sums[fused.SIZE], mean, curvature
 
-    def write(self, block: Block, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The adjusted rows, and the sums of their divergence from the predictions and of themselves."""
+    def write(
+        self, block: Block, shift: FloatArray, *, check: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """The adjusted rows, and the sums of their divergence from the predictions and of themselves.
+
+        ``check`` is for rows that no other pass has seen.
+        """
         fused = _fused()
         rows = np.empty(block.raw.shape) if block.scratch is None else block.scratch
-        places = self._run(block, shift, fused.WRITE, False, rows)
+        places = self._run(block, shift, fused.WRITE | (fused.SURVEY if check else 0), False, rows)
         if places is None:
             return None
         _, mean, _, sums = places
@@ -228,7 +233,9 @@ def load(name: str, n_classes: int, dtype: np.dtype[np.generic], *, all_of_it: b
 def prepare(loss: Loss, n_classes: int, dtype: np.dtype[Any]) -> None:
     """Load the kernels for inputs of this kind, however small, if there are any."""
     name = vars(type(loss)).get("kernel")
-    if name is not None and dtype in (np.float32, np.float64) and dtype.isnative and _installed():
+    if _choice() == "off" or name is None:
+        return
+    if dtype in (np.float32, np.float64) and dtype.isnative and _installed():
         load(name, n_classes, dtype, all_of_it=True)
 
 

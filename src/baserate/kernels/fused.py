@@ -605,8 +605,9 @@ def was_cached(function: Callable[..., int]) -> bool:
 def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, ...]) -> Callable[..., int]:
     try:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder that can be written to; then it is compiled anew in each process
+        dispatcher.compile(signature)
+    except Exception:  # no folder that can be written to, a full disk, a damaged file: then each process compiles anew
         dispatcher = njit(**_OPTIONS)(function)
-    dispatcher.compile(signature)
+        dispatcher.compile(signature)
     dispatcher.disable_compile()
     return cast(Callable[..., int], dispatcher)

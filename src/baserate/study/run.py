@@ -21,6 +21,7 @@ from baserate.compare import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.files import whole
 from baserate.inputs import listed
+from baserate.kernels import prepare
 from baserate.losses import Brier, Log
 from baserate.study.corpus import Corpus, Report, in_parallel
 from baserate.study.findings import (
@@ -238,6 +239,8 @@ def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
 
     start = time.perf_counter()
     data = _cached(path, plan.rules, plan.seed).sets[fold]
+    for loss in (Brier(), Log()):  # each adjustment is small, but there are thousands
+        prepare(loss, data.probs.shape[1], data.probs.dtype)
     try:
         rows = rows_of(data, plan)
     except BaserateError as error:
