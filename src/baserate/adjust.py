@@ -85,7 +85,7 @@ def adjust(
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
-        Most values of the dual that are computed to find the shift, each a pass over the rows; 4 to 8 are usual.
+        Most values of the dual that are computed to find the shift, each a pass over the rows; 2 to 5 are usual.
 
     Returns
     -------
