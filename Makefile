@@ -23,8 +23,8 @@ stress: $(VENV)/.dev
 	BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 	BASERATE_KERNELS=off $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 
-bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/against_cvxpy.py --readme
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py --docs
 	$(BIN)/python benchmarks/dataframes.py --docs
 
 coverage: $(VENV)/.dev
@@ -50,6 +50,10 @@ $(VENV)/.study: $(VENV)/.run
 
 $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[dev,peers]"
 	touch $@
 
 clean:

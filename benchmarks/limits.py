@@ -1,0 +1,224 @@
+"""Ours against what the machine can do at all: copying, multiplying, starting.
+
+As a program it measures the memory of one large call, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import BOTH, PEERS, in_turns, ours, problem, seconds_of
+
+import baserate as br
+
+MANY = 10_000_000
+PIECE = 1_000_000
+QUICK = ("POT sinkhorn", "POT smooth_ot_semi_dual", "SciPy L-BFGS-B")
+"""Alternatives that are worth a line in a picture."""
+
+TOO_SLOW = 5.0
+"""Seconds after which an alternative is not tried on anything larger."""
+
+MIB = 2**20
+
+
+@functools.cache
+def many_rows() -> tuple[np.ndarray, np.ndarray]:
+    """10 million easy rows in float32, made in pieces."""
+    rng, p = np.random.default_rng(0), np.empty((MANY, 10), dtype=np.float32)
+    for start in range(0, MANY, PIECE):
+        p[start : start + PIECE] = rng.dirichlet(np.ones(10), size=PIECE)
+    return p, rng.dirichlet(np.full(10, 3.0))
+
+
+def our_calls(p: np.ndarray, rates: np.ndarray) -> dict[str, Any]:
+    return {loss: functools.partial(ours, p, rates, loss) for loss in BOTH}
+
+
+def limits() -> list[dict[str, Any]]:
+    """Time as a multiple of a copy, or of a matrix product; memory beyond input and answer."""
+    return [
+        *against_copy("1,000,000 x 10, float64", *problem("easy", 1_000_000, 10), repeats=9, goals=(8, 14)),
+        *against_copy("10,000,000 x 10, float32", *many_rows(), repeats=3, goals=(12, 24)),
+        *(extra_memory(loss) for loss in BOTH),
+        *against_product(),
+    ]
+
+
+def against_copy(
+    case: str, p: np.ndarray, rates: np.ndarray, repeats: int, goals: tuple[float, float]
+) -> list[dict[str, Any]]:
+    seconds = in_turns({"probs.copy()": p.copy, "probs.sum()": p.sum} | our_calls(p, rates), repeats)
+    return as_multiples(case, "probs.copy()", seconds, dict(zip(BOTH, goals, strict=True)))
+
+
+def against_product() -> list[dict[str, Any]]:
+    p, rates = problem("easy", 50_000, 1000)
+    calls = {"probs.T @ probs": lambda: p.T @ p, "log": lambda: ours(p, rates, "log")}
+    return as_multiples("50,000 x 1000, float64", "probs.T @ probs", in_turns(calls, repeats=3), {"log": 3})
+
+
+def as_multiples(case: str, unit: str, seconds: dict[str, float], goals: dict[str, float]) -> list[dict[str, Any]]:
+    return [
+        {
+            "case": case,
+            "what": what,
+            "seconds": taken,
+            "value": taken / seconds[unit],
+            "unit": f"times {unit}",
+            "goal": goals.get(what),
+        }
+        for what, taken in seconds.items()
+    ]
+
+
+def extra_memory(loss: str) -> dict[str, Any]:
+    done = subprocess.run([sys.executable, __file__, loss], capture_output=True, text=True, check=True)
+    row = {"case": "10,000,000 x 10, float32", "what": loss, "seconds": None, "unit": "MiB more than input and answer"}
+    return row | {"value": float(done.stdout) / MIB, "goal": 100}
+
+
+def print_extra_memory(loss: str) -> None:
+    """Bytes that a call needs at its peak, less those of its input and its answer."""
+    p, rates = many_rows()
+    ours(p[:PIECE], rates, loss)  # the kernels are loaded, the threads started
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    answer = ours(p, rates, loss)
+    print(memory("VmHWM") - before - answer.nbytes)
+
+
+def memory(name: str) -> int:
+    """A number of bytes that Linux keeps of this process."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return 1024 * int(line.split()[1])
+
+
+def passes() -> list[dict[str, Any]]:
+    """How often ours reads the rows."""
+    rows = []
+    for n, k in ((100_000, 2), (100_000, 10), (100_000, 100), (20_000, 1000)):
+        for data in ("easy", "over-confident") if k < 1000 else ("easy",):
+            p, rates = problem(data, n, k)
+            goal = {"easy": 6, "over-confident": 25}[data] if n >= 100_000 else None
+            rows += [passes_of(data, p, rates, loss, goal) for loss in BOTH]
+    return rows + real_passes()
+
+
+def real_passes() -> list[dict[str, Any]]:
+    """The same for predictions of real models, if there is a folder with them."""
+    if "BASERATE_DATA" not in os.environ:
+        return []
+    rows = []
+    for file in sorted((Path(os.environ["BASERATE_DATA"]) / "predictions").glob("*.npz")):
+        arrays = np.load(file)
+        for name in (name for name in arrays.files if name.startswith("p__")):
+            p, y = arrays[name], arrays["y"].astype(np.intp)
+            rates = np.bincount(y, minlength=p.shape[1]) / len(y)
+            label = f"{file.stem} {name.removeprefix('p__')}"
+            rows += [passes_of(label, p, rates, loss, goal=None) for loss in BOTH]
+    return rows
+
+
+def passes_of(data: str, p: np.ndarray, rates: np.ndarray, loss: str, goal: int | None) -> dict[str, Any]:
+    def call() -> br.Adjustment:
+        return br.adjust(p, rates, loss=loss, normalize=True)
+
+    result = call()
+    return {
+        "n": len(p),
+        "k": p.shape[1],
+        "data": data,
+        "loss": loss,
+        "passes": result.n_passes,
+        "goal": goal,
+        "residual": result.certificate.residual,
+        "gap": result.certificate.gap,
+        "milliseconds": 1e3 * statistics.median(seconds_of(call) for _ in range(3)),
+    }
+
+
+def rows() -> list[dict[str, Any]]:
+    """Time against the number of rows, 10 classes; the quick alternatives as well, where rows are float64."""
+    single, rates = many_rows()
+    double, double_rates = problem("easy", 1_000_000, 10)
+    slow: set[str] = set()
+    found = [times(double[:n], double_rates, slow, {"n": n, "dtype": "float64"}) for n in (10_000, 100_000, 1_000_000)]
+    found += [
+        {"n": n, "dtype": "float32"} | in_turns({"probs.copy()": single[:n].copy} | our_calls(single[:n], rates), 3)
+        for n in (10_000, 100_000, 1_000_000, MANY)
+    ]
+    return found
+
+
+def classes() -> list[dict[str, Any]]:
+    """Time against the number of classes, 20,000 rows."""
+    slow: set[str] = set()
+    found = []
+    for k in (2, 5, 10, 20, 50, 100, 200, 500, 1000):
+        p, rates = problem("easy", 20_000, k)
+        counts = {f"passes, {loss}": br.adjust(p, rates, loss=loss).n_passes for loss in BOTH}
+        found.append(times(p, rates, slow, {"k": k} | counts))
+    return found
+
+
+def times(p: np.ndarray, rates: np.ndarray, slow: set[str], row: dict[str, Any]) -> dict[str, Any]:
+    """The row with seconds by name; what takes too long is added to the slow ones."""
+    row = row | in_turns({"probs.copy()": p.copy} | our_calls(p, rates), repeats=5)
+    quick = {
+        f"{name}, {loss}": functools.partial(PEERS[name].answer, p, rates, loss)
+        for name in QUICK
+        for loss in BOTH
+        if PEERS[name].can_do(loss, p.shape[1]) and f"{name}, {loss}" not in slow
+    }
+    for name in QUICK:
+        PEERS[name].answer(p[:100], rates, PEERS[name].losses[0])  # imports
+    row |= in_turns(quick, repeats=3, enough=1.0, warm=False)
+    slow |= {name for name in quick if row[name] > TOO_SLOW}
+    return row
+
+
+IMPORT = "import time, numpy; start = time.perf_counter(); import baserate; print(time.perf_counter() - start)"
+FIRST_CALL = """
+import time
+import numpy as np
+import baserate as br
+p = np.random.default_rng(0).dirichlet(np.ones(10), size=100_000)
+for _ in range(2):
+    start = time.perf_counter()
+    br.adjust(p, np.full(10, 0.1))
+    print(time.perf_counter() - start)
+"""
+
+
+def start() -> list[dict[str, Any]]:
+    """What a fresh process waits for."""
+    imports = statistics.median(fresh(IMPORT)[0] for _ in range(5))
+    with tempfile.TemporaryDirectory() as cache:
+        compiled, _ = fresh(FIRST_CALL, NUMBA_CACHE_DIR=cache)
+        loaded = [fresh(FIRST_CALL, NUMBA_CACHE_DIR=cache) for _ in range(5)]
+    return [
+        {"what": "import baserate, after NumPy", "seconds": imports},
+        {"what": "first call on 100,000 x 10, nothing compiled yet", "seconds": compiled},
+        {"what": "the same in the next process", "seconds": statistics.median(first for first, _ in loaded)},
+        {"what": "second call in a process", "seconds": statistics.median(second for _, second in loaded)},
+    ]
+
+
+def fresh(code: str, **environment: str) -> list[float]:
+    """The numbers that a new process prints."""
+    given = os.environ | environment
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=given)
+    return [float(line) for line in done.stdout.split()]
+
+
+if __name__ == "__main__":
+    print_extra_memory(sys.argv[1])
