@@ -19,11 +19,12 @@ from baserate.feasibility import Blockage, diagnose
 from baserate.inputs import label
 from baserate.problem import Problem, Written
 from baserate.secant import Secant
-from baserate.solver import Point, Solution, Target, solve
+from baserate.solver import Point, Solution, Target, corrected, solve
 from baserate.threads import single_threaded_blas
 
 _SMOOTH_SHARE, _KINKED_SHARE = 64, 16  # One of so many rows is a sample: row maps that have kinks need a better start.
 _LEAST_ROWS = 4000  # of a sample
+_CORRECTIONS = 3  # of a foretold solution, each a pass
 _NEARBY_PASSES = 20  # After so many a solution that was thought near is sought from the start again.
 _LEARNT_PASSES = 20  # After so many the curvature is summed after all.
 _MOST_SUMMED = 256  # Classes up to which every pass sums the curvature.
@@ -85,10 +86,8 @@ def _the_long_way(
         if arrived and (softer.converged or softer.point.residual < solution.point.residual):
             problem, solution = softened, replace(softer, n_passes=solution.n_passes + softer.n_passes)
     written = problem.finish(solution.point.shift)
-    if solution.foretold and not Target(*stop).satisfied(problem.at(solution.point.shift, written)):
-        problem = problem.anew()  # what the passes share lies where the rows are now
-        solution = _not_as_foretold(problem, stop, solution)
-        written = problem.finish(solution.point.shift)
+    if solution.foretold:
+        problem, solution, written = _as_foretold(problem, stop, solution, written)
     if not solution.converged:
         point = solution.point
         warn(
@@ -146,7 +145,28 @@ def _learning(problem: Problem, start: FloatArray) -> Path:
     return Path(Secant(partial(problem.evaluate, curved=False), first.curvature, first), first, order=1)
 
 
-def _not_as_foretold(problem: Problem, stop: Stop, solution: Solution) -> Solution:
+def _as_foretold(
+    problem: Problem, stop: Stop, solution: Solution, written: Written
+) -> tuple[Problem, Solution, Written]:
+    """Look whether a foretold solution is one; if it is only close, correct it, and otherwise go on climbing."""
+    target = Target(*stop)
+    for _ in range(_CORRECTIONS):
+        point = replace(problem.at(solution.point.shift, written), curvature=solution.point.curvature)
+        if target.satisfied(point):
+            return problem, solution, written
+        shift = corrected(point, problem.kept_region)
+        if point.residual > 1e3 * stop.tol or not np.isfinite(shift).all():
+            break
+        # The rows had to be written to see it, but one step with the curvature at hand is usually all that is missing.
+        there = replace(point, shift=shift)
+        solution = replace(solution, point=there, n_passes=solution.n_passes + 1)
+        written = problem.finish(shift)
+    problem = problem.anew()  # what the passes share lies where the rows are now
+    solution = _climb_again(problem, stop, solution)
+    return problem, solution, problem.finish(solution.point.shift)
+
+
+def _climb_again(problem: Problem, stop: Stop, solution: Solution) -> Solution:
     """Go on from where a foretold solution turned out not to be; if that leads nowhere, from the start again."""
     used = solution.n_passes + 1
     nearby = Path(problem.evaluate, solution.point.shift, order=0)

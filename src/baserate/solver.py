@@ -201,6 +201,11 @@ def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -
     return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
 
 
+def corrected(point: Point, region: Region) -> FloatArray:
+    """The shift that Newton's method proposes from a point, with the curvature that it has."""
+    return _anchored(newton(region, point.curvature, point.mean, point.shift), point.wanted)
+
+
 def _error_ahead(before: float, now: float, order: int) -> float:
     """The error after the next step, if it falls as it did; infinite where that is not to be seen."""
     return now * (now / before) ** order if now < 10.0**-order * before < np.inf else np.inf
