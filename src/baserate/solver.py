@@ -201,6 +201,7 @@ def _proposal(point: Point, metric: FloatArray, region: Region, radius: float) -
     return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the caller looks whether it is finite
 def corrected(point: Point, region: Region) -> FloatArray:
     """The shift that Newton's method proposes from a point, with the curvature that it has."""
     return _anchored(newton(region, point.curvature, point.mean, point.shift), point.wanted)
