@@ -131,7 +131,8 @@ def _rehearse(problem: Problem) -> Path | None:
     kept = len(model.keep)
     if kept <= _MOST_SUMMED:
         return Path(problem.evaluate, problem.evaluate(solution.point.shift))
-    if not model.loss.pins_zeros:  # with kinks, a sample's curvature is too rough
+    # With kinks a sample's curvature is too rough; and one whose mean is possible as it is has none to give.
+    if not model.loss.pins_zeros or not solution.point.curvature.any():
         return _learning(problem, solution.point.shift)
     secant = Secant(partial(problem.evaluate, curved=False), solution.point.curvature)
     return Path(secant, secant(solution.point.shift), order=1)

@@ -33,7 +33,6 @@ MOST_EASY = 15
 
 _WORTH_LOADING = 100_000  # Values from which on an input may wait for the compiler.
 _MOST_CURVED = 48  # Classes up to which the kernel sums the curvature; beyond, BLAS does that better.
-_LANES = 64  # Rows of a tile: some vectors long, and in the first-level cache for up to so many classes.
 _VARIABLE = "BASERATE_KERNELS"
 _CHOICES = ("auto", "off", "always")
 
@@ -91,7 +90,7 @@ class Kernel:
         lowest = sums[fused.LOWEST]
         height = 1.0 - 2.0 * (0.0 if sums[fused.ZEROS] else lowest) if self.name == "brier" else -np.log(lowest)
         zeros = sums[fused.ZEROS] if self.name == "log" else 0.0
-        survey = (before, offset, zeros, weight * height + offset, sums[fused.SQUARES])
+        survey = (before, offset, zeros, weight * height + offset, block.weights @ block.weights)
         return tuple(np.asarray(value) for value in survey), (sums[fused.VALUE], sums[fused.SIZE], mean, curvature)
 
     def reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> Sums | None:
@@ -137,14 +136,17 @@ class Kernel:
         todo, passes = fused.SURVEY, 0
         while todo >= 0 and passes < MOST_EASY:
             places = (before, mean, edges, sums, rows)
-            if run(raw, weights, prepared, state[7], keep, smoothing, tolerance, _LANES, todo, *places) != fused.DONE:
+            if (
+                run(raw, weights, prepared, state[7], keep, smoothing, tolerance, fused.LANES, todo, *places)
+                != fused.DONE
+            ):
                 return None
             todo = advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo)
             passes += 1
         if todo != fused.DONE:
             return None
         moved = sums[fused.MOVED] if brier else shift @ mean - sums[fused.VALUE]
-        return Climbed(rows, shift, passes, before, float(state[6]), float(sums[fused.SQUARES]), float(moved), mean)
+        return Climbed(rows, shift, passes, before, float(state[6]), float(weights @ weights), float(moved), mean)
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -168,7 +170,7 @@ class Kernel:
             *self._prepared(shift),
             self.keep,
             *self._limits,
-            _LANES,
+            fused.LANES,
             todo,
             before,
             mean,

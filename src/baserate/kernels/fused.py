@@ -22,7 +22,7 @@ from numba import from_dtype, njit, types
 SURVEY, CURVATURE, WRITE = 1, 2, 4
 
 # Where a pass puts its sums.
-VALUE, SIZE, OFFSET, ZEROS, LOWEST, SQUARES, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6, 7
+VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6
 
 DONE = -1
 """What a kernel answers if it got through the block; otherwise the row in whose tile it met something odd."""
@@ -32,6 +32,9 @@ LONG_WAY = -2
 
 WIDEST = 600.0
 """Spread of a shift beyond which probabilities must stay logarithms."""
+
+LANES = 64
+"""Rows of a tile: some vectors long, and with up to 48 classes still in the first-level cache."""
 
 _SMALL, _LARGE = 1e-290, 1e290  # Beyond these a row's normaliser has lost digits, or would.
 
@@ -57,25 +60,18 @@ def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, befo
         w[r] = 0.0
     for r in range(lanes):
         row_sum[r] = 0.0
+        low[r] = 1.0
     for j in range(k):
-        for r in range(lanes):
+        for r in range(lanes):  # not one minimum for all: a lane each is what vectors can do
             row_sum[r] += tile[j, r]
-    if survey:
-        bad = 0
-        for r in range(lanes):  # a NaN or an infinite value is in the sum, too
-            bad += not (abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE)
-        for r in range(lanes):
-            low[r] = 1.0
-        for j in range(k):
-            for r in range(lanes):  # not one minimum for all: a lane each is what vectors can do
-                low[r] = tile[j, r] if tile[j, r] < low[r] else low[r]
-        for r in range(lanes):
-            bad += low[r] < 0.0
-        if bad > 0:
-            return False
-    scale = 1.0 / (1.0 + k * smoothing)
-    for r in range(lanes):
+            low[r] = tile[j, r] if tile[j, r] < low[r] else low[r]
+    scale, bad = 1.0 / (1.0 + k * smoothing), 0
+    for r in range(lanes):  # a NaN or an infinite value is in the sum, too
+        fair = abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE
+        bad += not (fair and low[r] >= 0.0)
         row_sum[r] = scale / row_sum[r]
+    if bad > 0:
+        return False
     for j in range(k):
         for r in range(lanes):
             tile[j, r] = tile[j, r] * row_sum[r] + smoothing * scale
@@ -85,22 +81,15 @@ def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, befo
             for r in range(lanes):
                 total += w[r] * tile[j, r]
             before[j] += total
-        total = 0.0
-        for r in range(lanes):
-            total += w[r] * w[r]
-        sums[SQUARES] += total
         # Zeros are seldom. Where there are any they are counted, and the smallest of the others is sought.
-        zeros = 0
         for r in range(lanes):
-            low[r] = low[r] * row_sum[r] + smoothing * scale
-            zeros += low[r] == 0.0
-        if zeros > 0:
-            for j in range(k):
-                for r in range(size):
+            least = low[r] * row_sum[r] + smoothing * scale
+            if least == 0.0 and r < size:
+                least = 2.0
+                for j in range(k):
                     sums[ZEROS] += tile[j, r] == 0.0
-                    low[r] = tile[j, r] if low[r] == 0.0 or 0.0 < tile[j, r] < low[r] else low[r]
-        for r in range(lanes):
-            sums[LOWEST] = low[r] if low[r] < sums[LOWEST] else sums[LOWEST]
+                    least = tile[j, r] if 0.0 < tile[j, r] < least else least
+            sums[LOWEST] = least if least < sums[LOWEST] else sums[LOWEST]
     return True
 
 
@@ -138,13 +127,12 @@ def _store(a, keep, start, rows):  # type: ignore[no-untyped-def]
 
 
 @_part
-def _logs(x, out, spare):  # type: ignore[no-untyped-def]
+def _logs(x, out, spare, whole, bits):  # type: ignore[no-untyped-def]
     """Logarithms of normal positive numbers, all lanes at once.
 
     ``x = 2^e f`` with f between 1/sqrt(2) and sqrt(2), and ``log f = 2 atanh((f - 1) / (f + 1))`` by its series.
     """
     lanes = len(x)
-    whole, bits = x.view(np.int64), spare.view(np.int64)
     for r in range(lanes):
         bits[r] = (whole[r] & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000
     for r in range(lanes):
@@ -175,6 +163,7 @@ def _log_pass(  # type: ignore[no-untyped-def]
     # Allocated here, not by the caller: only so does the compiler know that they are apart from each other.
     tile, a, w = np.empty((k, lanes)), np.empty((kept, lanes)), np.empty(lanes)
     z, log_z, spare = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    z_bits, spare_bits = z.view(np.int64), spare.view(np.int64)
     for start in range(0, n, lanes):
         if not _load(raw, weights, start, tile, w, z, log_z, smoothing, tolerance, before, sums, todo & SURVEY):
             return start
@@ -185,17 +174,15 @@ def _log_pass(  # type: ignore[no-untyped-def]
             for r in range(lanes):
                 a[c, r] = tile[j, r] * factor[c]
                 z[r] += a[c, r]
-        odd = 0
+        _logs(z, log_z, spare, z_bits, spare_bits)
+        value, size, odd = 0.0, 0.0, 0
         for r in range(lanes):
             odd += not (z[r] > _SMALL and z[r] < _LARGE)
-        if odd > 0:
-            return start
-        _logs(z, log_z, spare)
-        value, size = 0.0, 0.0
-        for r in range(lanes):
             value += w[r] * (log_z[r] + centre)
             size += w[r] * abs(log_z[r] + centre)
             z[r] = 1.0 / z[r]
+        if odd > 0:
+            return start
         sums[VALUE] += value
         sums[SIZE] += size
         for c in range(kept):
@@ -334,7 +321,6 @@ def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, su
             zeros += x[j] == 0.0
             lowest[j] = x[j] if 0.0 < x[j] < lowest[j] else lowest[j]
         sums[ZEROS] += zeros
-        sums[SQUARES] += weights[i] * weights[i]
     return True
 
 
