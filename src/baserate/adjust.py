@@ -17,7 +17,7 @@ from baserate.errors import BadOption, BadRates, BaserateError
 from baserate.fit import Names, Stop, fit, settled
 from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_smoothing, label, listed
-from baserate.kernels import prepare, worth_loading
+from baserate.kernels import prepare
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -85,7 +85,8 @@ def adjust(
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
-        Most values of the dual that are computed to find the shift, each a pass over the rows; 2 to 5 are usual.
+        Most values of the dual that are computed to find the shift, each a pass over the rows; 2 to 5 are usual. Passes
+        that only check or write the rows are not among them.
 
     Returns
     -------
@@ -145,7 +146,8 @@ def adjust_many(problems: Iterable[Item], *, errors: str = "raise", **options: A
     Parameters
     ----------
     problems : iterable of pairs or dicts
-        Each a pair ``(probs, rates)``, or a dict of arguments of :func:`adjust` for a batch with options of its own.
+        Read to its end first. Each a pair ``(probs, rates)``, or a dict of arguments of :func:`adjust` for a batch with
+        options of its own.
     errors : "raise" or "keep", default "raise"
         Whether a batch that cannot be adjusted stops all, with an error that says which one it was; or leaves its
         error in its place among the answers.
@@ -168,42 +170,50 @@ def adjust_many(problems: Iterable[Item], *, errors: str = "raise", **options: A
     """
     if errors not in ("raise", "keep"):
         raise BadOption(f"errors must be 'raise' or 'keep', not {errors!r}")
-    calls = [_as_call(i, item, options) for i, item in enumerate(problems)]
-    _load_kernels(calls)
-
+    items = list(problems)
+    _load_kernels(items, options)
     answers: list[Adjustment | BaserateError] = []
     # One after the other: a large batch uses all cores by itself, and on small ones threads would wait for each other.
-    for i, call in enumerate(calls):
+    for i, item in enumerate(items):
         try:
-            answers.append(adjust(**call))
+            answers.append(adjust(**_as_call(item, options)))
         except BaserateError as error:
             if errors == "raise":
-                error.add_note(f"This was problem {i} of {len(calls)}, counted from 0.")
+                error.add_note(f"This was problem {i} of {len(items)}, counted from 0.")
                 raise
             answers.append(error)
     return answers
 
 
-def _as_call(i: int, item: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _as_call(item: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(item, Mapping):
         call = {**options, **item}
     elif isinstance(item, (tuple, list)) and len(item) == 2:
         call = {**options, "probs": item[0], "rates": item[1]}
     else:
-        raise BadOption(f"problem {i} must be a pair (probs, rates) or a dict of arguments, not {type(item).__name__}")
+        raise BadOption(f"a problem must be a pair (probs, rates) or a dict of arguments, not {type(item).__name__}")
     if absent := [name for name in ("probs", "rates") if name not in call]:
-        raise BadOption(f"problem {i} has no {' and no '.join(absent)}")
+        raise BadOption(f"the problem has no {' and no '.join(absent)}")
     return call
 
 
-def _load_kernels(calls: Sequence[Mapping[str, Any]]) -> None:
+def _load_kernels(items: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Load what all of the batches together are worth, though each of them may be too small for it."""
-    arrays = [(call.get("loss", "log"), call["probs"]) for call in calls if isinstance(call["probs"], np.ndarray)]
-    if not worth_loading(sum(probs.size for _, probs in arrays)):
-        return
-    for loss in {loss for loss, _ in arrays if isinstance(loss, (str, Loss))}:
-        for probs in {probs.dtype: probs for other, probs in arrays if other == loss and probs.ndim == 2}.values():
-            prepare(as_loss(loss), probs.shape[1], probs.dtype)
+    wanted: dict[tuple[str, int, np.dtype[Any]], Loss] = {}
+    n_values = 0
+    for item in items:
+        try:
+            call = _as_call(item, options)
+            loss, probs = as_loss(call.get("loss", "log")), call["probs"]
+        except BaserateError:  # told in its turn
+            continue
+        shape = np.shape(probs) if isinstance(probs, (np.ndarray, list)) else getattr(probs, "shape", ())
+        if len(shape) == 2 and call.get("bounded", True) and not call.get("from_logits"):
+            dtype = probs.dtype if isinstance(probs, np.ndarray) else np.dtype(np.float64)
+            wanted[loss.name, shape[1], dtype] = loss
+            n_values += shape[0] * shape[1]
+    for (_, n_classes, dtype), loss in wanted.items():
+        prepare(loss, n_classes, dtype, n_values)
 
 
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:

@@ -27,7 +27,7 @@ _LEAST_ROWS = 4000  # of a sample
 _CORRECTIONS = 3  # of a foretold solution, each a pass
 _NEARBY_PASSES = 20  # After so many a solution that was thought near is sought from the start again.
 _LEARNT_PASSES = 20  # After so many the curvature is summed after all.
-_MOST_SUMMED = 256  # Classes up to which every pass sums the curvature.
+_MOST_SUMMED = 256  # Classes up to which every pass sums the curvature; beyond, where a sample was taken, few do.
 _PLAIN_PASSES = 50  # After so many a loss that is flat at 0 is softened rather than fought.
 
 Names = tuple[Any, ...] | None
@@ -151,12 +151,13 @@ def _as_foretold(
 ) -> tuple[Problem, Solution, Written]:
     """Look whether a foretold solution is one; if it is only close, correct it, and otherwise go on climbing."""
     target = Target(*stop)
-    for _ in range(_CORRECTIONS):
+    most = solution.n_passes + _CORRECTIONS
+    while True:
         point = replace(problem.at(solution.point.shift, written), curvature=solution.point.curvature)
         if target.satisfied(point):
             return problem, solution, written
         shift = corrected(point, problem.kept_region)
-        if point.residual > 1e3 * stop.tol or not np.isfinite(shift).all():
+        if point.residual > 1e3 * stop.tol or solution.n_passes >= most or not np.isfinite(shift).all():
             break
         # The rows had to be written to see it, but one step with the curvature at hand is usually all that is missing.
         there = replace(point, shift=shift)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
+from baserate.arrays import FloatArray, rows_of_a_block
 from baserate.errors import BadOption, BadProbabilities, BadRates, BadWeights
 
 # A float32 model saved as float64 still has float32 sums, so both get the same allowance.
@@ -75,10 +75,11 @@ class Reading:
 
     def check(self, raw: NDArray[Any], first_row: int) -> None:
         """Refuse rows that are not predictions, naming them by their number in the whole input."""
-        if self.from_logits:
-            self._check_logits(raw, first_row)
-        else:
-            self._check_probs(raw, first_row)
+        check = self._check_logits if self.from_logits else self._check_probs
+        # In pieces, so that what is said about the rows near the first bad one does not depend on who sums them.
+        size = rows_of_a_block(raw.shape[1])
+        for start in range(0, len(raw), size):
+            check(raw[start : start + size], first_row + start)
 
     def clean(self, raw: NDArray[Any]) -> FloatArray:
         """Rows that sum to 1, in float64; log probabilities if ``from_logits``."""
@@ -142,7 +143,7 @@ def _refuse(bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, rule: str
     rows = np.flatnonzero(bad.any(axis=1))
     i = int(rows[0])
     j = int(np.flatnonzero(bad[i])[0])
-    more = f", and {rows.size - 1} more rows near it" if rows.size > 1 else ""
+    more = f", and so are others near it ({rows.size} of {len(raw)} rows)" if rows.size > 1 else ""
     raise BadProbabilities(f"row {first_row + i}, column {j} is {raw[i, j]}{more}; {rule}")
 
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray, IndexArray
-from baserate.engines.base import CACHED, Block, Engine, Sums, total
+from baserate.arrays import CACHED, FloatArray, IndexArray
+from baserate.engines.base import Block, Engine, Sums, total
 from baserate.errors import BadProbabilities, InfeasibleRates
 from baserate.inputs import Reading
 from baserate.kernels import BLOCK_VALUES, MOST_EASY, Climbed, Kernel, kernel_for

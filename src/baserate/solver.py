@@ -132,8 +132,10 @@ def solve(
     """
     point = start if isinstance(start, Point) else evaluate(start)
     passes = 1
-    if not point.value >= 0 and np.any(point.shift):
-        # The dual is 0 at shift 0, so a start below that was a bad guess.
+    # The dual is 0 at shift 0, so a guess below that was a bad one. A point whose pass is paid for is near the solution
+    # all the same.
+    good = np.isfinite(point.value) if isinstance(start, Point) else point.value >= 0
+    if not good and np.any(point.shift):
         point = evaluate(np.zeros_like(point.shift))
         passes += 1
     if not np.isfinite(point.value):
@@ -152,7 +154,7 @@ def solve(
         # 2. One pass over the data, and how much of the promise was kept.
         trial = evaluate(_anchored(new, point.wanted))
         passes += 1
-        kept = _gain(point, trial, step) / max(promise, np.finfo(np.float64).tiny)
+        kept = float(_gain(point, trial, step)) / float(max(promise, np.finfo(np.float64).tiny))  # may be infinite
         # 3. Trust the model less or more.
         if kept < 0.25:
             radius = 0.25 * _length(step, metric)

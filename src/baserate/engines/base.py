@@ -23,13 +23,10 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
+from baserate.arrays import CACHED, FloatArray
 
 T = TypeVar("T")
 Sums = tuple[FloatArray, ...]
-
-CACHED = 1 << 16
-"""Values of a block for NumPy: 512 KiB of float64 are in a core's cache, and worth the Python calls on them."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
-from baserate.engines.base import CACHED, Block, Engine, Sums
+from baserate.arrays import CACHED, FloatArray, rows_of_a_block
+from baserate.engines.base import Block, Engine, Sums
 from baserate.inputs import as_matrix, as_weights
 from baserate.threads import cores, single_threaded_blas
 
@@ -50,8 +50,7 @@ class NumpyBlocks(Engine):
         self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
 
     def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
-        # The sum over rows is a product of (k, m) and (m, k) matrices, worth its call from m = k on.
-        block_rows = max(block_values // self.n_classes, self.n_classes, 64)
+        block_rows = max(block_values * rows_of_a_block(self.n_classes) // CACHED, 1)
         n_blocks = -(-self.n_rows // block_rows)
         threads = min(cores(), n_blocks)
         if threads == 1:

@@ -1,8 +1,8 @@
 """Fused passes over blocks of rows, for the losses that have one: a few times the cost of reading the data.
 
 They need numba (``pip install "baserate[fast]"``) and are found automatically; without it NumPy does the same sums to
-the last digits. Compiling takes a second or two, once a machine, and loading what was compiled half a second, once a
-process. So small inputs wait for neither: they use what is already there.
+the last digits. Compiling takes about three seconds, once a machine, and loading what was compiled half a second, once
+a process. So small inputs wait for neither: they use what is already there.
 
 The environment variable ``BASERATE_KERNELS`` decides otherwise: ``off`` never uses them, ``always`` does so for small
 inputs, too, and demands that numba is installed.
@@ -205,7 +205,7 @@ def kernel_for(
     choice = _choice()
     if choice == "off" or name is None or not bounded or reading.from_logits:
         return None
-    if dtype not in (np.float32, np.float64) or not dtype.isnative:
+    if not _has_kernels(dtype):
         return None
     if n_classes > _MOST_CURVED and len(keep) < n_classes:
         return None
@@ -232,12 +232,10 @@ def load(name: str, n_classes: int, dtype: np.dtype[np.generic], *, all_of_it: b
         _ready.add(_STEP)
 
 
-def prepare(loss: Loss, n_classes: int, dtype: np.dtype[Any]) -> None:
-    """Load the kernels for inputs of this kind, however small, if there are any."""
+def prepare(loss: Loss, n_classes: int, dtype: np.dtype[Any], n_values: int) -> None:
+    """Load the kernels, if there are any, for many inputs of this kind that have so many values in all."""
     name = vars(type(loss)).get("kernel")
-    if _choice() == "off" or name is None:
-        return
-    if dtype in (np.float32, np.float64) and dtype.isnative and _installed():
+    if name is not None and _has_kernels(dtype) and worth_loading(n_values):
         load(name, n_classes, dtype, all_of_it=True)
 
 
@@ -247,6 +245,10 @@ def worth_loading(n_values: int) -> bool:
     if choice == "always" and not _installed():
         raise BadOption(f'{_VARIABLE} is "always", but numba is not there; pip install "baserate[fast]"')
     return choice == "always" or (choice == "auto" and n_values >= _WORTH_LOADING and _installed())
+
+
+def _has_kernels(dtype: np.dtype[Any]) -> bool:
+    return dtype in (np.float32, np.float64) and dtype.isnative
 
 
 def _pass_name(name: str, n_classes: int) -> str:
@@ -265,7 +267,7 @@ def _installed() -> bool:
     """Whether numba is there and works, tried once."""
     try:
         _fused()
-    except ImportError as error:
+    except Exception as error:  # also one that fails half-way
         if importlib.util.find_spec("numba") is not None:
             warn(f"numba is installed but cannot be imported, so NumPy does the work: {error}", RuntimeWarning)
         return False

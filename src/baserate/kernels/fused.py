@@ -34,7 +34,7 @@ WIDEST = 600.0
 """Spread of a shift beyond which probabilities must stay logarithms."""
 
 LANES = 64
-"""Rows of a tile: some vectors long, and with up to 48 classes still in the first-level cache."""
+"""Rows of a tile: some vectors long, and with 10 or 20 classes in the first-level cache."""
 
 _SMALL, _LARGE = 1e-290, 1e290  # Beyond these a row's normaliser has lost digits, or would.
 
@@ -463,7 +463,8 @@ def _advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prep
     """After one pass over a small problem with exact rates, get ready for the next: Newton's step and all around it.
 
     The same as :func:`baserate.solver.solve` does, as long as every step is plainly good. Answers what the next pass
-    has to do, ``DONE`` after the last one, or ``LONG_WAY`` where more is needed than is here.
+    has to do, ``DONE`` after the last one, or ``LONG_WAY`` where more is needed than is here. Its numbers are those of
+    that file, written out because the cache on disk would not notice if they changed there.
     """
     k = len(rates)
     matrix, gradient, step, last_gradient = work[3:], work[0], work[1], work[2]

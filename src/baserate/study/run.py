@@ -240,7 +240,7 @@ def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
     start = time.perf_counter()
     data = _cached(path, plan.rules, plan.seed).sets[fold]
     for loss in (Brier(), Log()):  # each adjustment is small, but there are thousands
-        prepare(loss, data.probs.shape[1], data.probs.dtype)
+        prepare(loss, data.probs.shape[1], data.probs.dtype, 1000 * data.probs.size)
     try:
         rows = rows_of(data, plan)
     except BaserateError as error:
