@@ -10,10 +10,11 @@ array([[0.45, 0.55],
 from typing import TYPE_CHECKING, Any
 
 from baserate import errors, losses, shifts, theory
-from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior_adjust
+from baserate.adjust import additive, adjust, multiplicative, prior_adjust
 from baserate.advise import Advice, advise
 from baserate.compare import Comparison, compare
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.many import adjust_many
 from baserate.plots import ComparisonDisplay, SensitivityDisplay
 from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import NOT_FOR_PRIOR, RatesLike, adjust, prior_adjust
+from baserate.adjust import NOT_FOR_PRIOR, adjust, prior_adjust
 from baserate.arrays import FloatArray
 from baserate.errors import InfeasibleRates
 from baserate.inputs import as_weights
 from baserate.losses.base import Loss
+from baserate.pose import RatesLike
 from baserate.rates import Rates, SurveyCounts
 from baserate.result import Adjustment
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate import frames
-from baserate.adjust import NOT_FOR_PRIOR, RatesLike, additive, adjust, prior_adjust
+from baserate.adjust import NOT_FOR_PRIOR, additive, adjust, prior_adjust
 from baserate.arrays import FloatArray
 from baserate.errors import BadOption, BadRates, InfeasibleRates
 from baserate.inputs import as_weights, is_number
@@ -19,6 +19,7 @@ from baserate.labels import as_targets
 from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.losses.registry import as_loss
+from baserate.pose import RatesLike
 from baserate.rates import Rates, as_known
 from baserate.result import Adjustment
 
@@ -156,7 +157,7 @@ def compare(
     kind = None
     if frames.is_frame(probs):
         probs, frame = frames.take_apart(probs, columns)
-        kind, classes = frame.kind, frame.columns if classes is None else classes
+        kind, classes = frame.kind, frame.classes if classes is None else classes
     first = adjust(probs, Rates.between(None, None), classes=classes, sample_weight=sample_weight, **options)
     p = first.probs
     known = as_known(rates, first.classes, p.shape[1])

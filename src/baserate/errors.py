@@ -72,6 +72,10 @@ class InfeasibleRates(BaserateError):
         self.reachable = reachable
         self.wanted = wanted
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # An error that is raised elsewhere comes back as it was; by default only its message would.
+        return type(self), (*self.args, self.classes, self.reachable, self.wanted)
+
 
 class NotAdaptedWarning(UserWarning):
     """A classifier has rates to adjust to, but has not been adapted yet."""

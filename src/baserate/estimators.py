@@ -22,12 +22,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from baserate.adjust import RatesLike, adjust, prior_adjust
+from baserate.adjust import adjust, prior_adjust
 from baserate.arrays import FloatArray
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.frames import is_frame
 from baserate.inputs import as_rates, as_weights, listed
 from baserate.losses.base import Loss
+from baserate.pose import RatesLike
 from baserate.rates import Rates
 from baserate.result import Adjustment, load
 from baserate.training import training_rates

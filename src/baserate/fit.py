@@ -117,6 +117,9 @@ def _rehearse(problem: Problem) -> Path | None:
     problem.kernel  # noqa: B018  # once it is there for all rows, a sample uses it, too
     engine = problem.engine.sample(size)
     if engine is None:
+        problem.survey  # noqa: B018  # which every way begins with, and where an engine may take a sample in passing
+        engine = problem.engine.sample(size)
+    if engine is None:
         return None
     sample = Problem(engine, model, problem.region)
     try:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.arrays import FloatArray
+from baserate.columns import Choice
 from baserate.errors import BadOption, BadProbabilities
 from baserate.inputs import listed
 
@@ -27,6 +28,8 @@ class Frame:
     kind : narwhals.Implementation
     columns : tuple
         Names of the columns with probabilities, in their order.
+    classes : tuple
+        Names of their classes: the same, or what the star of a pattern stood for.
     selected : bool
         Whether these were chosen among others.
     dtypes : tuple
@@ -38,6 +41,7 @@ class Frame:
 
     kind: Any
     columns: tuple[Any, ...]
+    classes: tuple[Any, ...]
     selected: bool
     dtypes: tuple[Any, ...]
     index: Any
@@ -79,15 +83,15 @@ def is_frame(probs: object) -> bool:
 
 
 def take_apart(
-    probs: Any, columns: Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
+    probs: Any, columns: str | Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
 ) -> tuple[NDArray[Any], Frame]:
     """The matrix in a dataframe, and the rest.
 
     Parameters
     ----------
     probs : dataframe
-    columns : sequence, optional
-        Names of the columns to take, in this order.
+    columns : str or sequence, optional
+        A pattern such as ``"p_*"``, or names of the columns to take, in this order.
     what : str
         What to call the dataframe in messages.
     selected : bool, optional
@@ -105,10 +109,10 @@ def take_apart(
     except Exception as error:  # narwhals has an error of its own for each kind of odd column names
         raise BadProbabilities(f"{what} is not a dataframe that can be used: {error}") from None
     names = list(frame.columns)
-    wanted = names if columns is None else _as_columns(columns)
-    absent, extra = [c for c in wanted if c not in names], [c for c in names if c not in wanted]
+    chosen_columns = Choice(columns).among(names, what=what, all_of=True)
+    wanted, classes = list(chosen_columns.names), chosen_columns.classes or chosen_columns.names
     choosy = columns is not None if selected is None else selected
-    if absent or (extra and not choosy):
+    if len(wanted) < len(names) and not choosy:
         raise BadProbabilities(f"{what} has the columns {listed(names)}, but {listed(wanted)} are needed")
     chosen = frame if wanted == names else frame.select(nw.col(*wanted))  # a selection may copy
     dtypes = tuple(chosen.schema[name] for name in wanted)
@@ -121,10 +125,10 @@ def take_apart(
         )
     matrix = _matrix(chosen)
     if not frame.implementation.is_pandas_like():
-        return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, None)
+        return matrix, Frame(frame.implementation, tuple(wanted), classes, choosy, dtypes, None)
     at = [names.index(name) for name in wanted]
     native = (probs.columns[at], tuple(probs.dtypes.iloc[at]))
-    return matrix, Frame(frame.implementation, tuple(wanted), choosy, dtypes, probs.index, native)
+    return matrix, Frame(frame.implementation, tuple(wanted), classes, choosy, dtypes, probs.index, native)
 
 
 def from_columns(columns: Mapping[str, Sequence[Any]], backend: Any = None) -> Any:
@@ -147,15 +151,6 @@ def from_columns(columns: Mapping[str, Sequence[Any]], backend: Any = None) -> A
             raise BadOption(f"backend must be 'pandas', 'polars' or 'pyarrow', not {backend!r}") from None
     wanted = "pandas, polars or pyarrow" if backend is None else backend
     raise ImportError(f"a dataframe needs {wanted}: install it, or take the columns from as_dict()")
-
-
-def _as_columns(columns: Sequence[Any]) -> list[Any]:
-    if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
-        raise BadOption(f"columns must be a list of column names, not {columns!r}")
-    names = list(columns)
-    if len(set(names)) < len(names):
-        raise BadOption(f"columns names {listed([c for c in names if names.count(c) > 1][:1])} more than once")
-    return names
 
 
 def _matrix(frame: Any) -> NDArray[Any]:

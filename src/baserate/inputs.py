@@ -56,6 +56,30 @@ def _dtype_hint(values: NDArray[Any]) -> str:
 
 
 @dataclass(frozen=True)
+class Naming:
+    """What rows and columns are called in messages.
+
+    Attributes
+    ----------
+    columns : tuple, optional
+        Their names; without, they have numbers.
+    """
+
+    columns: tuple[Any, ...] | None = None
+
+    def row(self, i: int) -> str:
+        """A row by its number in the whole input."""
+        return f"row {i}"
+
+    def cell(self, i: int, j: int) -> str:
+        """An entry by its row and the number of its column."""
+        return f"{self.row(i)}, column {j if self.columns is None else repr(self.columns[j])}"
+
+
+NUMBERED = Naming()
+
+
+@dataclass(frozen=True)
 class Reading:
     """How raw rows become probabilities: the options of the caller that concern single rows.
 
@@ -73,13 +97,13 @@ class Reading:
     normalize: bool = False
     smoothing: float = 0.0
 
-    def check(self, raw: NDArray[Any], first_row: int) -> None:
+    def check(self, raw: NDArray[Any], first_row: int, naming: Naming = NUMBERED) -> None:
         """Refuse rows that are not predictions, naming them by their number in the whole input."""
         check = self._check_logits if self.from_logits else self._check_probs
         # In pieces, so that what is said about the rows near the first bad one does not depend on who sums them.
         size = rows_of_a_block(raw.shape[1])
         for start in range(0, len(raw), size):
-            check(raw[start : start + size], first_row + start)
+            check(raw[start : start + size], first_row + start, naming)
 
     def clean(self, raw: NDArray[Any]) -> FloatArray:
         """Rows that sum to 1, in float64; log probabilities if ``from_logits``."""
@@ -108,22 +132,23 @@ class Reading:
             rows = np.logaddexp(rows, np.log(self.smoothing)) - np.log1p(rows.shape[1] * self.smoothing)
         return rows
 
-    def _check_logits(self, raw: NDArray[Any], first_row: int) -> None:
+    def _check_logits(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
         bad = np.isnan(raw) | np.isposinf(raw)
-        _refuse(bad, raw, first_row, "logits must be finite or -inf (probability 0)")
+        _refuse(bad, raw, first_row, naming, "logits must be finite or -inf (probability 0)")
         empty = np.flatnonzero(np.isneginf(raw).all(axis=1))
         if empty.size:
-            raise BadProbabilities(f"all logits of row {first_row + empty[0]} are -inf; one class must be possible")
+            row = naming.row(first_row + int(empty[0]))
+            raise BadProbabilities(f"all logits of {row} are -inf; one class must be possible")
 
-    def _check_probs(self, raw: NDArray[Any], first_row: int) -> None:
+    def _check_probs(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
         if raw.dtype.kind == "f":
-            _refuse(~np.isfinite(raw), raw, first_row, "probabilities must be finite")
+            _refuse(~np.isfinite(raw), raw, first_row, naming, "probabilities must be finite")
         hint = "for logits or log probabilities pass from_logits=True"
-        _refuse(raw < 0, raw, first_row, f"probabilities must not be negative; {hint}")
+        _refuse(raw < 0, raw, first_row, naming, f"probabilities must not be negative; {hint}")
         if self.normalize:
             empty = np.flatnonzero(~raw.any(axis=1))
             if empty.size:
-                raise BadProbabilities(f"row {first_row + empty[0]} is all 0 and cannot be normalised")
+                raise BadProbabilities(f"{naming.row(first_row + int(empty[0]))} is all 0 and cannot be normalised")
             return
         sums = raw.sum(axis=1, dtype=np.float64)
         off = np.abs(sums - 1.0)
@@ -131,20 +156,20 @@ class Reading:
         if bad.size:
             worst = int(off.argmax())
             raise BadProbabilities(
-                f"{bad.size} of {len(raw)} rows from row {first_row} on do not sum to 1; the worst is row "
-                f"{first_row + worst}, which sums to {sums[worst]:.6g}. Pass normalize=True to divide each row by "
-                "its sum, or from_logits=True if these are logits"
+                f"{bad.size} of {len(raw)} rows from {naming.row(first_row)} on do not sum to 1; the worst is "
+                f"{naming.row(first_row + worst)}, which sums to {sums[worst]:.6g}. Pass normalize=True to divide each "
+                "row by its sum, or from_logits=True if these are logits"
             )
 
 
-def _refuse(bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, rule: str) -> None:
+def _refuse(bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, naming: Naming, rule: str) -> None:
     if not bad.any():
         return
     rows = np.flatnonzero(bad.any(axis=1))
     i = int(rows[0])
     j = int(np.flatnonzero(bad[i])[0])
     more = f", and so are others near it ({rows.size} of {len(raw)} rows)" if rows.size > 1 else ""
-    raise BadProbabilities(f"row {first_row + i}, column {j} is {raw[i, j]}{more}; {rule}")
+    raise BadProbabilities(f"{naming.cell(first_row + i, j)} is {raw[i, j]}{more}; {rule}")
 
 
 def as_smoothing(zeros: object) -> float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.adjust import RatesLike
 from baserate.compare import Comparison, compare
 from baserate.losses.base import short_name
+from baserate.pose import RatesLike
 from baserate.sensitivity import Sensitivity, sensitivity
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from baserate.arrays import CACHED, FloatArray, IndexArray
 from baserate.engines.base import Block, Engine, Sums, total
 from baserate.errors import BadProbabilities, InfeasibleRates
-from baserate.inputs import Reading
+from baserate.inputs import Naming, Reading
 from baserate.kernels import BLOCK_VALUES, MOST_EASY, Climbed, Kernel, kernel_for
 from baserate.losses.base import Loss
 from baserate.losses.softened import Softened
@@ -119,19 +119,19 @@ class RowModel:
         out[self.keep] = values
         return out
 
-    def adjusted(self, raw: NDArray[Any], first_row: int, shift: FloatArray) -> FloatArray:
+    def adjusted(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Rows that were never seen, checked and adjusted."""
-        self.reading.check(raw, first_row)
+        self.reading.check(raw, first_row, naming)
         eta = self.kept(self.dual_points(self.reading.clean(raw)))
-        self.refuse_stranded(eta, first_row)
+        self.refuse_stranded(eta, first_row, naming)
         a = self.widen(self.at(eta, shift)[1])
         lost = np.flatnonzero(np.isnan(a).any(axis=1))
         if lost.size:
-            row = first_row + int(lost[0])
-            raise BadProbabilities(f"row {row} has no unbounded adjustment by this shift; fit with bounded=True")
+            row = naming.row(first_row + int(lost[0]))
+            raise BadProbabilities(f"{row} has no unbounded adjustment by this shift; fit with bounded=True")
         return a
 
-    def refuse_stranded(self, eta: FloatArray, first_row: int) -> None:
+    def refuse_stranded(self, eta: FloatArray, first_row: int, naming: Naming) -> None:
         """Refuse rows that give probability only to classes of rate 0."""
         if not self.loss.pins_zeros:
             return
@@ -139,8 +139,9 @@ class RowModel:
         if stranded.size:
             dropped = np.setdiff1d(np.arange(self.n_classes), self.keep).tolist()
             raise InfeasibleRates(
-                f"row {first_row + stranded[0]} gives probability only to classes whose rate is 0 (columns {dropped}), "
-                "so it cannot be adjusted; give them a rate above 0, drop the row, or pass zeros=1e-6 to smooth zeros",
+                f"{naming.row(first_row + int(stranded[0]))} gives probability only to classes whose rate is 0 "
+                f"(columns {dropped}), so it cannot be adjusted; give them a rate above 0, drop the row, or pass "
+                "zeros=1e-6 to smooth zeros",
                 classes=self.keep.tolist(),
                 reachable=float("nan"),
                 wanted=1.0,
@@ -214,14 +215,14 @@ class Problem:
         model, engine = self.model, self.engine
         if engine.dtype is None or model.levels is not None or model.softness:
             return None
-        rows = (engine.dtype, engine.n_rows * engine.n_classes)
+        rows = (engine.dtype, engine.n_values)
         return kernel_for(model.loss, model.bounded, model.keep, model.n_classes, model.reading, rows)
 
     @cached_property
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""
         if self.kernel is None:
-            return _as_survey(total(self.engine.map(self._survey_block)), passes=1)
+            return _as_survey(self.engine.sum(self._survey_block), passes=1)
         sums = self._first_pass(self.kernel, np.zeros(len(self.model.keep)), curved=False)
         return _as_survey(sums[:_SURVEYED], passes=1)
 
@@ -229,17 +230,17 @@ class Problem:
         """The dual at one shift: one pass over the rows, and at the first time one that also surveys them."""
         if self.kernel is None or not self.kernel.takes(shift):
             self.survey  # noqa: B018  # first, since it fills the scratch
-            sums = total(
-                self.engine.map(lambda block: self._reduce_block(self._eta(block), block.weights, shift, curved))
-            )
+            sums = self.engine.sum(lambda block: self._reduce_block(self._eta(block), block.weights, shift, curved))
         elif "survey" not in vars(self):
             both = self._first_pass(self.kernel, shift, curved)
             vars(self)["survey"] = _as_survey(both[:_SURVEYED], passes=0)
             sums = both[_SURVEYED:]
         else:
             kernel = self.kernel
-            sums = total(self.engine.map(lambda block: self._fused_reduce(kernel, block, shift, curved), BLOCK_VALUES))
-        return self._point(shift, self.survey.offset, sums)
+            sums = self.engine.sum(lambda block: self._fused_reduce(kernel, block, shift, curved), BLOCK_VALUES)
+        point = self._point(shift, self.survey.offset, sums)
+        self.engine.progress.residual(point.residual)
+        return point
 
     def _first_pass(self, kernel: Kernel, shift: FloatArray, curved: bool) -> Sums:
         def task(block: Block) -> Sums:
@@ -248,7 +249,7 @@ class Problem:
                 both = self._survey_block(block), self._reduce_block(self._eta(block), block.weights, shift, curved)
             return *both[0], *both[1]
 
-        return total(self.engine.map(task, BLOCK_VALUES))
+        return self.engine.sum(task, BLOCK_VALUES)
 
     def _fused_reduce(self, kernel: Kernel, block: Block, shift: FloatArray, curved: bool) -> Sums:
         sums = kernel.reduce(block, shift, curved=curved)
@@ -269,14 +270,16 @@ class Problem:
         The steps are those of the long way, and so is the answer.
         """
         engine, kernel, region = self.engine, self.kernel, self.kept_region
-        small = engine.n_rows * engine.n_classes <= BLOCK_VALUES and kernel is not None and kernel.climbs
-        if not small or not region.is_point or len(region.low) < engine.n_classes or target.max_passes < MOST_EASY:
+        small = engine.in_memory and engine.n_rows * engine.n_classes <= BLOCK_VALUES
+        if not small or kernel is None or not kernel.climbs:
+            return None
+        if not region.is_point or len(region.low) < engine.n_classes or target.max_passes < MOST_EASY:
             return None
         found: list[Climbed] = []
 
         def task(block: Block) -> tuple[FloatArray, Sums]:
-            whole = kernel is not None and len(block.raw) == engine.n_rows
-            climbed = kernel.climb(block, region.low, target.tol, target.relative) if kernel and whole else None
+            whole = len(block.raw) == engine.n_rows
+            climbed = kernel.climb(block, region.low, target.tol, target.relative) if whole else None
             found.extend([climbed] if climbed else [])
             return (climbed.rows if climbed else np.empty((0, engine.n_classes))), ()
 
@@ -300,15 +303,16 @@ class Problem:
         return Written(float(moved), mean)
 
     def apply(self, shift: FloatArray) -> None:
-        """Write rows that are only to be adjusted, by a shift that is known: one pass."""
+        """Write rows that are only to be adjusted, by a shift that is known: one pass at most."""
         kernel = self.kernel if self.kernel is not None and self.kernel.takes(shift) else None
 
         def task(block: Block) -> tuple[FloatArray, Sums]:
             done = None if kernel is None else kernel.write(block, shift, check=True)
-            return (self.model.adjusted(block.raw, block.start, shift) if done is None else done[0]), ()
+            return (
+                self.model.adjusted(block.raw, block.start, self.engine.naming, shift) if done is None else done[0]
+            ), ()
 
-        for _ in self.engine.write(task, CACHED if kernel is None else BLOCK_VALUES):
-            pass
+        self.engine.put_off(task, CACHED if kernel is None else BLOCK_VALUES)
 
     def at(self, shift: FloatArray, written: Written) -> Point:
         """The dual where rows were written, but for its curvature."""
@@ -388,10 +392,10 @@ class Problem:
 
     def _survey_block(self, block: Block) -> Sums:
         model = self.model
-        model.reading.check(block.raw, block.start)
+        model.reading.check(block.raw, block.start, self.engine.naming)
         rows = model.reading.clean(block.raw)
         p, eta = model.probs(rows), model.dual_points(rows)
-        model.refuse_stranded(model.kept(eta), block.start)
+        model.refuse_stranded(model.kept(eta), block.start, self.engine.naming)
         if block.scratch is not None and self.kernel is None:
             block.scratch[:, : len(model.keep)] = model.kept(eta)
         # Also if classes are dropped this is the conjugate over the whole simplex, where p lies.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from baserate import files, text
 from baserate.arrays import FloatArray
@@ -19,10 +19,14 @@ from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_matrix, by_name, one_per_class
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
+from baserate.partitions import is_partitioned
+from baserate.pose import Rows, opened
 from baserate.problem import Problem, RowModel
+from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.rates import from_json as known_from_json
 from baserate.regions import Region
+from baserate.tables import is_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,16 @@ class Adjustment:
         assert self.answer is not None
         return self.frame.wrap(self.answer)
 
-    def apply(self, new_probs: Any, *, from_logits: bool | None = None, normalize: bool = False) -> Any:
+    def apply(
+        self,
+        new_probs: Any,
+        *,
+        from_logits: bool | None = None,
+        normalize: bool = False,
+        columns: str | Sequence[Any] | None = None,
+        out: Any = None,
+        progress: Progress | None = None,
+    ) -> Any:
         """Adjust other rows by the same shift.
 
         Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a fall of their loss. It is
@@ -170,15 +183,21 @@ class Adjustment:
 
         Parameters
         ----------
-        new_probs : array-like of shape (n, k) or (k,), or dataframe
-            One row or many. A dataframe goes by column name.
+        new_probs : array-like of shape (n, k) or (k,), dataframe, path, pyarrow.dataset.Dataset, or Dask collection
+            One row or many. A dataframe or file goes by column name.
         from_logits : bool, optional
             Whether these are logits; by default as in the fit.
         normalize : bool, default False
+        columns : str or sequence, optional
+            The columns of a dataframe or file that hold the probabilities; by default those that are named like the
+            columns of the fit, or like its classes.
+        out : path-like, optional
+            Where adjusted files go; needed for files, and only for them.
+        progress : Progress, optional
 
         Returns
         -------
-        array of the same shape, or dataframe of the same kind
+        array of the same shape, dataframe of the same kind, or the path of the adjusted files
 
         Examples
         --------
@@ -187,30 +206,41 @@ class Adjustment:
         >>> result.apply([0.5, 0.5]).round(3)
         array([0.241, 0.759])
         """
-        frame = None
-        if is_frame(new_probs):
-            new_probs, frame = self._take_apart(new_probs)
-        named = by_name(new_probs, self.classes)
-        if isinstance(named, Mapping):
-            new_probs = one_per_class(named, self.classes, self.model.n_classes, "new_probs", missing=np.nan)
-        raw = as_matrix(new_probs, what="new_probs", one_row=True)
+        shape, frame = None, None
+        if is_table(new_probs) or is_partitioned(new_probs):
+            rows = Rows(probs=new_probs, columns=columns, out=out, progress=progress)
+            engine = opened(rows, self.classes, what="new_probs", ordered=True).engine
+            if out is None and is_table(new_probs):
+                raise BadOption("say where the adjusted files should go: out=")
+        else:
+            new_probs, frame = self._in_memory(new_probs, columns)
+            shape = np.shape(new_probs)
+            engine = NumpyBlocks(as_matrix(new_probs, what="new_probs", one_row=True), None)
         k = self.model.n_classes
-        if raw.shape[1] != k:
+        if engine.n_classes != k:
             raise BadProbabilities(
-                f"new_probs has {raw.shape[1]} columns, but the adjustment was fitted on {k} classes"
+                f"new_probs has {engine.n_classes} columns, but the adjustment was fitted on {k} classes"
             )
         logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
         reading = replace(self.model.reading, from_logits=logits, normalize=as_flag("normalize", normalize))
         model = replace(self.model, reading=reading)
-        problem = Problem(NumpyBlocks(raw, None), model, Region.point(self.wanted))
-        problem.apply(self.dual_shift)
-        a = problem.engine.answer()
-        return a.reshape(np.shape(new_probs)) if frame is None else frame.wrap(a)
+        Problem(engine, model, Region.point(self.wanted)).apply(self.dual_shift)
+        a = engine.answer()
+        if frame is not None:
+            return frame.wrap(a)
+        return a if shape is None else a.reshape(shape)
 
-    def _take_apart(self, new_probs: Any) -> tuple[NDArray[Any], Frame]:
-        if self.frame is not None:
-            return take_apart(new_probs, self.frame.columns, what="new_probs", selected=self.frame.selected)
-        return take_apart(new_probs, self.classes, what="new_probs", selected=False)
+    def _in_memory(self, new_probs: Any, columns: str | Sequence[Any] | None) -> tuple[Any, Frame | None]:
+        """Rows as an array, and what they were if that was a dataframe."""
+        if is_frame(new_probs):
+            if columns is None and self.frame is not None:
+                return take_apart(new_probs, self.frame.columns, what="new_probs", selected=self.frame.selected)
+            chosen = self.classes if columns is None else columns
+            return take_apart(new_probs, chosen, what="new_probs", selected=columns is not None)
+        named = by_name(new_probs, self.classes)
+        if isinstance(named, Mapping):
+            return one_per_class(named, self.classes, self.model.n_classes, "new_probs", missing=np.nan), None
+        return new_probs, None
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import RatesLike, adjust
+from baserate.adjust import adjust
 from baserate.arrays import FloatArray
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
+from baserate.pose import RatesLike
 from baserate.rates import Rates, as_known
 
 _STEPS = 10  # of the default widths

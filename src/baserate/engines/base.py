@@ -3,7 +3,7 @@
 An engine holds the rows, wherever they are, cuts them into blocks and runs a task on each. It knows nothing of
 the maths: tasks come from :mod:`baserate.problem`. Two verbs are all that the rest asks of it:
 
-- ``map(task)`` runs a task on every block and yields the answers, in the order of the rows;
+- ``map(task)`` runs a task on every block and yields the answers, in the order of the rows; ``sum(task)`` adds them up;
 - ``write(task)`` runs a task that answers ``(rows, sums)``, keeps the rows as the answer, yields the sums.
 
 How long a block should be is the task's business, not the engine's: a task says what it can make use of. An engine that
@@ -11,6 +11,9 @@ can also answer ``sample(n)`` saves whole passes: the problem is first solved on
 
 Sums over rows are made of the answers by :func:`total`, in block order and with compensation, so that neither the
 number of threads nor a billion rows change the last digits.
+
+A task may run in another process, to which it travels with the problem that it belongs to, and that with its engine. So
+an engine whose rows are elsewhere is pickled without them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.arrays import CACHED, FloatArray
+from baserate.inputs import NUMBERED, Naming
+from baserate.progress import SILENT, Progress
 
 T = TypeVar("T")
 Sums = tuple[FloatArray, ...]
@@ -55,6 +60,8 @@ class Engine(ABC):
     """Runs tasks over blocks of rows."""
 
     name: ClassVar[str]
+    with_kernels: ClassVar[str]
+    """Its name if numba works on its blocks."""
     last_resort: ClassVar[bool] = False
     n_rows: int
     n_classes: int
@@ -62,6 +69,17 @@ class Engine(ABC):
     """Whether rows may have unequal weights."""
     dtype: np.dtype[Any] | None = None
     """What the rows of every block are made of, if it is the same for all."""
+    in_memory: ClassVar[bool] = False
+    """Whether the rows are at hand, so that what :meth:`write` kept may as well be written again."""
+    naming: Naming = NUMBERED
+    """What rows and columns are called in messages."""
+    progress: Progress = SILENT
+    """Who is told how far the work is."""
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers the rows have; a guess where counting them would cost a pass."""
+        return self.n_rows * self.n_classes
 
     @classmethod
     @abstractmethod
@@ -75,9 +93,18 @@ class Engine(ABC):
         ``block_values`` is how many values a block should have, for an engine that can choose.
         """
 
+    def sum(self, task: Callable[[Block], Sums], block_values: int = CACHED) -> Sums:
+        """Run a task on every block, and add up the answers; where blocks are far away, there."""
+        return total(self.map(task, block_values))
+
     @abstractmethod
     def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
         """Run a task on every block and keep the rows that it answers, in place of any that were kept before."""
+
+    def put_off(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> None:
+        """Have the rows written of which no sums are wanted: at once, or by an engine that can, when they are."""
+        for _ in self.write(task, block_values):
+            pass
 
     @abstractmethod
     def answer(self) -> Any:
@@ -88,7 +115,10 @@ class Engine(ABC):
         """An engine on the same rows, with an answer of its own."""
 
     def sample(self, n_rows: int) -> Engine | None:
-        """An engine on some of the rows, drawn at random but always the same ones; None if that costs a pass."""
+        """An engine on about so many of the rows, drawn at random but always the same ones.
+
+        None if that would cost a pass. An engine may be able to after its first pass, in which it saw them all.
+        """
         return None
 
 

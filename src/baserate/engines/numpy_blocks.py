@@ -12,11 +12,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import CACHED, FloatArray, rows_of_a_block
+from baserate.arrays import CACHED, FloatArray, IndexArray, rows_of_a_block
 from baserate.engines.base import Block, Engine, Sums
 from baserate.inputs import as_matrix, as_weights
 from baserate.threads import cores, single_threaded_blas
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _SEED = 20190  # Which rows are a sample; any number would do.
@@ -32,7 +33,9 @@ class NumpyBlocks(Engine):
     """
 
     name = "numpy"
+    with_kernels = "numba"
     last_resort = True
+    in_memory = True
 
     @classmethod
     def open(cls, probs: Any, sample_weight: ArrayLike | None) -> Self:
@@ -52,13 +55,14 @@ class NumpyBlocks(Engine):
     def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
         block_rows = max(block_values * rows_of_a_block(self.n_classes) // CACHED, 1)
         n_blocks = -(-self.n_rows // block_rows)
+        self.progress.begin("reading", self.n_rows)
         threads = min(cores(), n_blocks)
         if threads == 1:
             yield from map(task, self._blocks(block_rows))
             return
         _keep_freed_memory()
         with single_threaded_blas():
-            yield from _in_order(_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
+            yield from in_order(worker_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
 
     def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
         def keep(block: Block) -> Sums:
@@ -76,12 +80,7 @@ class NumpyBlocks(Engine):
         return type(self)(self._raw, self._weights)
 
     def sample(self, n_rows: int) -> Self | None:
-        # A few neighbours, since memory gives them together, from each stretch: so rows that are sorted are sampled
-        # evenly, too, and at random places, since their order may have a period.
-        n_places = max(n_rows // _NEIGHBOURS, 1)
-        stretch = self.n_rows / n_places
-        places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - _NEIGHBOURS)
-        rows = (places.astype(np.intp)[:, None] + np.arange(_NEIGHBOURS)).ravel()
+        rows = sampled_rows(self.n_rows, n_rows)
         weights = None if self._weights is None else self._weights[rows]
         if weights is not None:
             if not weights.any():
@@ -96,19 +95,32 @@ class NumpyBlocks(Engine):
             stop = min(start + block_rows, self.n_rows)
             weights = equal[: stop - start] if self._weights is None else self._weights[start:stop]
             yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
+            self.progress.rows(stop - start)
+
+
+def sampled_rows(n_rows: int, size: int) -> IndexArray:
+    """Which of so many rows are a sample of about that size, in rising order."""
+    # A few neighbours, since memory gives them together, from each stretch: so rows that are sorted are sampled evenly,
+    # too, and at random places, since their order may have a period.
+    n_places = max(size // _NEIGHBOURS, 1)
+    stretch = n_rows / n_places
+    places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - _NEIGHBOURS)
+    return (places.astype(np.intp)[:, None] + np.arange(_NEIGHBOURS)).ravel()
 
 
 @functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def worker_pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that work on blocks."""
     # Kept for the next pass: on a busy core a new thread may wait as long for its first turn as a pass takes.
     return ThreadPoolExecutor(threads, thread_name_prefix="baserate")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has the pool, but not its threads
+    os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a child has the pool, but not its threads
 
 
-def _in_order(pool: ThreadPoolExecutor, task: Callable[[Block], T], blocks: Iterator[Block], ahead: int) -> Iterator[T]:
+def in_order(pool: ThreadPoolExecutor, task: Callable[[S], T], blocks: Iterator[S], ahead: int) -> Iterator[T]:
+    """Run a task on each item in a pool, at most so many ahead, and yield the answers in order."""
     # Executor.map would queue every block at once, and with it the answers of all that run ahead.
     waiting = [pool.submit(task, block) for block in itertools.islice(blocks, ahead)]
     try:

@@ -176,6 +176,36 @@ class Rates(ABC):
         """
         return _made("population", classes, values=values, confidence=confidence)
 
+    @staticmethod
+    def parse(text: str, confidence: float = 0.95) -> Rates:
+        """Rates as they are said on the command line.
+
+        Parameters
+        ----------
+        text : str
+            One of
+
+            - ``cat=0.2,dog=0.8``: exact rates; ``2%`` is 0.02;
+            - ``fraud=0.01..0.03``, ``fraud=..0.03``: bounds; of a class that is not named nothing is known;
+            - ``counts:cat=20,dog=80``: a survey, see :meth:`from_counts`;
+            - ``population:cat=0.2,dog=0.8``: see :meth:`of_population`;
+            - ``0.2,0.8``: in the order of the columns, in any of these forms;
+            - a file, CSV (``class,rate``, ``class,low,high`` or ``class,count``) or JSON.
+        confidence : float, default 0.95
+            Of a survey or a population.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> br.Rates.parse("fine=0.98,fraud=2%")
+        Rates: fine 0.98, fraud 0.02
+        >>> br.Rates.parse("counts:46,4")
+        Rates counted in a survey of 50 cases: class 0 46, class 1 4; 95 % confidence
+        """
+        from baserate.rates.spoken import spoken
+
+        return spoken(text, confidence)
+
     @property
     def certainty(self) -> float | None:
         """Confidence with which the set holds the rates of a batch; None if it does so by assumption."""

@@ -1,0 +1,226 @@
+"""Where adjusted tables go: a file, a folder or a pipe, complete or not at all.
+
+What is written is *staged* under a temporary name beside its place, and moved there in one step when all is done. Until
+then, and after any error, what was there before is untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from baserate.columns import Columns
+from baserate.errors import BadFile, BadOption
+from baserate.files import Staging, staging
+from baserate.tables import formats
+from baserate.tables.base import Format, Part, Rows, Writer
+from baserate.tables.dialect import Dialect
+from baserate.tables.sources import PIPE
+from baserate.tables.spool import Spool
+
+SUCCESS = "_SUCCESS"
+"""The last file of a folder; without it, it is not complete."""
+
+
+class Destination:
+    """A place for the adjusted twins of some parts."""
+
+    def __init__(
+        self, out: str | os.PathLike[str], parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
+    ) -> None:
+        self.dialect = dialect
+        self.path = Path(out)
+        self.is_pipe = os.fspath(out) == PIPE
+        single = formats.of_name(self.path.name)
+        said_folder = os.fspath(out).endswith(("/", os.sep))
+        self.is_folder = not self.is_pipe and (said_folder or self.path.is_dir() or single is None)
+        self.format: Format | None = single
+        if self.is_pipe:
+            self.format = formats.called(pipe_format or _piped(parts[0]))
+        elif pipe_format is not None:
+            raise BadOption("a format is said for pipes; a file has that of its name")
+        elif self.is_folder:
+            self.format = None  # each file has that of its twin
+        self._check(parts)
+
+    def _check(self, parts: Sequence[Part]) -> None:
+        if self.is_pipe:
+            return
+        place = self.path.parent
+        if not place.is_dir():
+            raise BadFile(f"there is no folder {place} to write {self.path.name} in")
+        for part in parts:
+            read = Path(part.name)
+            if read.exists() and self.path.exists() and (read.samefile(self.path) or self.path in read.parents):
+                raise BadOption(f"{self.path} is what is read; write to another place, so that the predictions stay")
+        if self.is_folder and self.path.is_dir() and any(self.path.iterdir()) and not (self.path / SUCCESS).exists():
+            raise BadOption(
+                f"the folder {self.path} is there and was not written by baserate (it has no {SUCCESS}); "
+                "choose another name, or remove it first"
+            )
+
+    @property
+    def typed(self) -> bool:
+        """Whether columns that are text in a CSV file need types."""
+        return self.format is not None and self.format.name != "CSV"
+
+    def check_columns(self, part: Part, schema: pa.Schema, columns: Columns) -> None:
+        """Refuse columns that the format cannot hold."""
+        kind = self.format or part.format
+        reason = kind.refuses(schema, part, Rows(str(self.path), 0, columns, self.dialect))
+        if reason is not None:
+            raise BadOption(f"{self.path} cannot be {kind.name}: {reason}; choose another format, such as Parquet")
+
+    def stage(self, parts: Sequence[Part], schemas: Sequence[pa.Schema], columns: Columns) -> Staged:
+        """Begin to write, beside anything that is there."""
+        if self.is_folder:
+            return StagedFolder(self, parts, schemas, columns)
+        return StagedFile(self, parts, schemas, columns)
+
+    def writer(self, file: BinaryIO, name: str, part: Part, schema: pa.Schema, rows: tuple[int, Columns]) -> Writer:
+        """A writer of one file."""
+        return (self.format or part.format).writer(file, schema, part, Rows(name, *rows, self.dialect))
+
+
+class Staged:
+    """A table that is being written."""
+
+    _writer: Writer | None = None
+
+    def __init__(
+        self, place: Destination, parts: Sequence[Part], schemas: Sequence[pa.Schema], columns: Columns
+    ) -> None:
+        self.place, self.parts, self.schemas, self.columns = place, parts, schemas, columns
+        self._stack = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Staged]:
+        """Write all; after an error nothing is left of it."""
+        try:
+            with self._stack:
+                self._begin()
+                try:
+                    yield self
+                    self._end()
+                except BaseException:
+                    if self._writer is not None:
+                        self._writer.abandon()
+                    raise
+        except BaseException:
+            self.discard()
+            raise
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+    def write(self, number: int, table: pa.Table) -> None:
+        """Write rows of the part with this number; parts come in order."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Put what was written in its place."""
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        raise NotImplementedError
+
+
+class StagedFile(Staged):
+    """All parts in one file, or one pipe."""
+
+    _spool: Spool | None = None
+    _staging: Staging | None = None
+
+    def _begin(self) -> None:
+        rows = sum(part.n_rows for part in self.parts), self.columns
+        if self.place.is_pipe:
+            # A pipe takes nothing back, so it gets only what is right for certain.
+            self._spool = Spool()
+            file = self._stack.enter_context(self._spool.writing())
+        else:
+            self._staging = staging(self.place.path)
+            file = self._stack.enter_context(self._staging.file())
+        name = "standard output" if self.place.is_pipe else str(self.place.path)
+        self._writer = self.place.writer(file, name, self.parts[0], self.schemas[0], rows)
+
+    def write(self, number: int, table: pa.Table) -> None:
+        assert self._writer is not None
+        self._writer.write(table.select(self.schemas[0].names))
+
+    def _end(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+
+    def commit(self) -> None:
+        if self._staging is not None:
+            self._staging.commit()
+        elif self._spool is not None:
+            with self._spool.open() as file:
+                shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+            sys.stdout.buffer.flush()
+
+    def discard(self) -> None:
+        if self._staging is not None:
+            self._staging.discard()
+
+
+class StagedFolder(Staged):
+    """A folder in which each part has a twin."""
+
+    _number = -1
+    _current: contextlib.ExitStack
+
+    def _begin(self) -> None:
+        self._staging = staging(self.place.path)
+        self._folder = self._staging.folder()
+        self._number, self._writer, self._current = -1, None, contextlib.ExitStack()
+
+    def write(self, number: int, table: pa.Table) -> None:
+        if number != self._number:
+            self._close()
+            self._number = number
+            self._open(self.parts[number], self.schemas[number])
+        assert self._writer is not None
+        self._writer.write(table)
+
+    def _open(self, part: Part, schema: pa.Schema) -> None:
+        path = self._folder / part.below
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._current.enter_context(self._staging.member(path))
+        name = str(self.place.path / part.below)
+        self._writer = self.place.writer(file, name, part, schema, (part.n_rows, self.columns))
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._current.close()
+        self._writer = None
+
+    def _end(self) -> None:
+        self._close()
+        with self._staging.member(self._folder / SUCCESS):
+            pass
+
+    def commit(self) -> None:
+        self._staging.commit()
+
+    def discard(self) -> None:
+        with contextlib.suppress(Exception):  # a writer that failed fails again when it is closed
+            self._current.close()
+        if hasattr(self, "_staging"):
+            self._staging.discard()
+
+
+def _piped(part: Part) -> str:
+    return "csv" if part.format.name == "CSV" else "arrow"

@@ -1,0 +1,141 @@
+"""From what a caller names to the files that are meant: a file, a folder, a glob, a dataset of pyarrow, a pipe."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from baserate.errors import BadFile, BadOption
+from baserate.inputs import listed
+from baserate.tables import formats
+from baserate.tables.base import Part, Source
+from baserate.tables.dialect import Dialect
+from baserate.tables.fragments import FragmentPart
+from baserate.tables.parquet import ParquetPart
+from baserate.tables.spool import Spool
+
+PIPE = "-"
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what Hive calls a partition for missing values
+
+
+def find(where: Any, dialect: Dialect, member: str | None) -> list[Part]:
+    """The parts that are meant, in order."""
+    if type(where).__module__ == "pyarrow._dataset":
+        parts = list(_of_dataset(where))
+    elif where == PIPE:
+        parts = [_of_pipe(dialect, member)]
+    else:
+        parts = [formats.part(source, dialect, member) for source in _named(where)]
+    _check_alike(parts)
+    return parts
+
+
+def _named(where: Any) -> list[Source]:
+    if isinstance(where, (list, tuple)):
+        if not where:
+            raise BadOption("the list of files is empty")
+        return [source for one in where for source in _named(one)]
+    text = os.fspath(where)
+    if "://" in text:
+        raise BadOption(f"{text} is not on this machine; pass pyarrow.dataset.dataset(...) on it, or fetch it first")
+    path = Path(text)
+    if path.is_dir():
+        return [_source(file, path) for file in _in_folder(path)]
+    if path.exists():
+        return [_source(path, path.parent)]
+    matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # a Path has no absolute patterns
+    found = [Path(name) for name in matches if Path(name).is_file()]
+    if not found and glob.has_magic(text):
+        raise BadFile(f"no file matches {text}")
+    if not found:
+        raise BadFile(f"there is no file {text}")
+    fixed = PurePosixPath(text.split("*")[0].split("?")[0].split("[")[0] + "x").parent
+    return [_source(file, Path(fixed)) for file in found]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """Files of a folder and those below it, without those that are set aside by a dot or an underscore."""
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = [p for p in inside if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
+    if not files:
+        raise BadFile(f"the folder {folder} holds no files")
+    odd = [p for p in files if formats.of_name(p.name) is None]
+    if odd:
+        raise BadFile(
+            f"the folder {folder} also holds {odd[0].relative_to(folder)}, which is no table; name the files by a "
+            f"pattern, such as '{folder}/*.parquet'"
+        )
+    return files
+
+
+def _source(path: Path, root: Path) -> Source:
+    if not os.access(path, os.R_OK):
+        raise BadFile(f"{path} cannot be read: permission denied")
+    below = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
+    return Source(str(path), below.as_posix(), partial(pa.OSFile, str(path)), _partition(below.parent.parts))
+
+
+def _partition(folders: Sequence[str]) -> dict[str, Any]:
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
+    return {unquote(name): None if value == _NOTHING else unquote(value) for name, value in pairs}
+
+
+def _of_pipe(dialect: Dialect, member: str | None) -> Part:
+    spool = Spool()
+    with spool.writing() as file:
+        while chunk := sys.stdin.buffer.read(1 << 20):
+            file.write(chunk)
+    return formats.part(Source("standard input", "stdin", spool.open, {}), dialect, member)
+
+
+def _of_dataset(dataset: Any) -> Iterator[Part]:
+    import pyarrow.dataset as ds  # which brings pandas, and takes as long to load as all the rest
+
+    if not isinstance(dataset, ds.FileSystemDataset) or getattr(dataset, "_scan_options", None):
+        yield FragmentPart(Source("the dataset", "part-0.parquet", _nothing, {}), dataset)  # filters and all
+        return
+    for number, fragment in enumerate(dataset.get_fragments()):
+        partition = ds.get_partition_keys(fragment.partition_expression)
+        folders = "/".join(f"{name}={_NOTHING if value is None else value}" for name, value in partition.items())
+        below = PurePosixPath(folders) / f"{number:05d}-{PurePosixPath(fragment.path).name}"
+        opened = partial(fragment.filesystem.open_input_file, fragment.path)
+        source = Source(fragment.path, str(below), opened, partition)
+        if isinstance(fragment, ds.ParquetFileFragment):
+            yield ParquetPart(source, None if fragment.row_groups is None else [g.id for g in fragment.row_groups])
+        else:
+            yield FragmentPart(source, fragment, dataset.schema)
+
+
+def _nothing() -> None:
+    raise AssertionError("a dataset is not opened")
+
+
+def _check_alike(parts: Sequence[Part]) -> None:
+    """All files have the same columns, of the same types."""
+    first = parts[0]
+    for part in parts:
+        repeated = [name for name in part.schema.names if part.schema.names.count(name) > 1]
+        if repeated:
+            raise BadFile(f"{part.name} has {part.schema.names.count(repeated[0])} columns called {repeated[0]!r}")
+        if part.format.name != first.format.name:
+            raise BadFile(f"{first.name} is {first.format.name}, but {part.name} is {part.format.name}")
+        absent = [name for name in first.schema.names if name not in part.schema.names]
+        extra = [name for name in part.schema.names if name not in first.schema.names]
+        if absent or extra:
+            what = f"lacks {listed(absent)}" if absent else f"has {listed(extra)} besides"
+            raise BadFile(f"the columns change between files: {part.name} {what}, compared with {first.name}")
+        for field in part.schema:
+            there = first.schema.field(field.name).type
+            if field.type != there:
+                raise BadFile(
+                    f"column {field.name!r} changes its type between files: it is {there} in {first.name}, but "
+                    f"{field.type} in {part.name}"
+                )

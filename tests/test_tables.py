@@ -1,0 +1,405 @@
+"""Tables in files: every format in and out, what is carried through, and that nothing is lost."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import baserate as br
+from baserate.engines import table_files
+from baserate.errors import BadFile, BadOption, BadProbabilities, BadWeights
+from baserate.tables import Files
+
+RATES = {"cat": 0.2, "dog": 0.5, "owl": 0.3}
+COLUMNS = ["p_cat", "p_dog", "p_owl"]
+
+
+def predictions(n: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet([2.0, 1.0, 1.0], size=n).astype(dtype)
+
+
+def table(n: int, seed: int = 0, dtype: Any = np.float64) -> pa.Table:
+    """Predictions between columns that must come through unchanged."""
+    p = predictions(n, seed, dtype)
+    ids = [f"{i:05d}" for i in range(n)]
+    notes = [None if i % 7 == 0 else ('say "no", twice' if i % 3 else "plain") for i in range(n)]
+    columns = {"id": ids, "p_cat": p[:, 0], "age": np.arange(n), "p_dog": p[:, 1], "p_owl": p[:, 2], "note": notes}
+    return pa.table(columns)
+
+
+def matrix(rows: pa.Table) -> np.ndarray:
+    return np.column_stack([rows.column(name).to_numpy() for name in COLUMNS])
+
+
+def write(rows: pa.Table, path: Path) -> Path:
+    if path.name.endswith(".parquet"):
+        pq.write_table(rows, path, row_group_size=40)
+    elif path.name.endswith((".csv", ".tsv", ".csv.gz")):
+        mark = "\t" if ".tsv" in path.name else ","
+        text = pa.BufferOutputStream()
+        pa.csv.write_csv(rows, text, pa.csv.WriteOptions(delimiter=mark))
+        data = text.getvalue().to_pybytes()
+        path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+    elif path.name.endswith(".arrows"):
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, rows.schema) as out:
+            out.write_table(rows, max_chunksize=40)
+    else:
+        pa.feather.write_feather(rows, str(path), chunksize=40)
+    return path
+
+
+def read(path: Path) -> pa.Table:
+    if path.name.endswith(".parquet"):
+        return pq.read_table(path)
+    if ".csv" in path.name or ".tsv" in path.name:
+        types = pa.csv.ConvertOptions(column_types={"id": pa.string(), "note": pa.string()}, strings_can_be_null=True)
+        mark = "\t" if ".tsv" in path.name else ","
+        return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=mark), convert_options=types)
+    if path.name.endswith(".arrows"):
+        with pa.OSFile(str(path)) as file:
+            return pa.ipc.open_stream(file).read_all()
+    return pa.feather.read_table(path)
+
+
+KINDS = ["parquet", "csv", "csv.gz", "tsv", "feather", "arrow", "arrows"]
+
+
+@pytest.mark.parametrize("into", KINDS)
+@pytest.mark.parametrize("of", KINDS)
+def test_every_format_becomes_every_other(tmp_path: Path, of: str, into: str) -> None:
+    rows = table(100)
+    out = tmp_path / f"out.{into}"
+    result = br.adjust(write(rows, tmp_path / f"in.{of}"), RATES, out=out)
+    known = br.adjust(matrix(rows), list(RATES.values()))
+    np.testing.assert_allclose(result.shift, known.shift, rtol=0, atol=1e-12)
+    assert result.classes == ("cat", "dog", "owl")
+    assert result.probs == out
+    written = read(out)
+    assert written.column_names == rows.column_names
+    np.testing.assert_allclose(matrix(written), known.probs, rtol=0, atol=1e-15)
+    for name in ("id", "age", "note"):
+        if "csv" in of or "tsv" in of:  # where nothing and an empty text look alike
+            assert [x or None for x in written.column(name).to_pylist()] == [
+                x or None for x in rows.column(name).to_pylist()
+            ]
+        else:
+            assert written.column(name).to_pylist() == rows.column(name).to_pylist()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"in.{of}", f"out.{into}"])
+
+
+def test_parquet_keeps_its_form(tmp_path: Path) -> None:
+    fields = [
+        pa.field("id", pa.int32(), nullable=False, metadata={"unit": "none"}),
+        pa.field("when", pa.timestamp("us", "UTC")),
+        *(pa.field(name, pa.float32()) for name in COLUMNS),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("kind", pa.dictionary(pa.int8(), pa.string())),
+    ]
+    p = predictions(90, dtype=np.float32)
+    rows = pa.table(
+        [
+            pa.array(range(90), pa.int32()),
+            pa.array([None, *range(89)], pa.timestamp("us", "UTC")),
+            *(pa.array(p[:, j]) for j in range(3)),
+            pa.array([["a"], None, []] * 30),
+            pa.array(["x", "y", None] * 30).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())),
+        ],
+        schema=pa.schema(fields, metadata={"made by": "someone"}),
+    )
+    codecs = {"id": "zstd", "when": "gzip", "p_cat": "none", "p_dog": "snappy", "p_owl": "zstd"}
+    codecs |= {"tags.list.element": "zstd", "kind": "none"}
+    sorting = [pq.SortingColumn(0)]
+    with pq.ParquetWriter(tmp_path / "in.parquet", rows.schema, compression=codecs, sorting_columns=sorting) as writer:
+        for start, size in ((0, 50), (50, 30), (80, 10)):
+            writer.write_table(rows.slice(start, size))
+    br.adjust(tmp_path / "in.parquet", RATES, out=tmp_path / "out.parquet")
+    before, after = pq.ParquetFile(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "out.parquet")
+    assert after.schema_arrow.equals(before.schema_arrow, check_metadata=True)
+    groups = [[m.row_group(i) for i in range(m.num_row_groups)] for m in (before.metadata, after.metadata)]
+    assert [group.num_rows for group in groups[1]] == [50, 30, 10]
+    for old, new in zip(*groups, strict=True):
+        columns = range(old.num_columns)
+        assert [new.column(i).compression for i in columns] == [old.column(i).compression for i in columns]
+        assert new.sorting_columns == old.sorting_columns
+    old, new = before.read(), after.read()
+    others = [name for name in rows.column_names if name not in COLUMNS]
+    assert new.select(others).equals(old.select(others))
+    known = br.adjust(p, list(RATES.values())).probs.astype(np.float32)
+    np.testing.assert_allclose(matrix(new), known, rtol=0, atol=2e-7)
+
+
+def test_a_folder_with_partitions_gets_a_twin(tmp_path: Path) -> None:
+    rows = table(120)
+    for i, country in enumerate(["DE", "FR", "__HIVE_DEFAULT_PARTITION__"]):
+        folder = tmp_path / "in" / f"country={country}" / "year=2026"
+        folder.mkdir(parents=True)
+        pq.write_table(rows.slice(40 * i, 40), folder / f"part-{i}.snappy.parquet")
+    (tmp_path / "in" / "_SUCCESS").touch()
+    (tmp_path / "in" / ".hidden.crc").write_text("?")
+    known = br.adjust(matrix(rows), list(RATES.values())).probs
+    br.adjust(tmp_path / "in", RATES, out=tmp_path / "out")
+    twins = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.parquet"))
+    assert twins == sorted(p.relative_to(tmp_path / "in").as_posix() for p in (tmp_path / "in").rglob("*.parquet"))
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    found = pq.ParquetFile(tmp_path / "out" / twins[0]).read()
+    assert found.column_names == rows.column_names
+    together = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=True).to_table().sort_by("id")
+    np.testing.assert_allclose(matrix(together), known, rtol=0, atol=1e-15)
+    # One file has no folders, so what they tell becomes columns.
+    br.adjust(str(tmp_path / "in" / "*" / "*" / "*.parquet"), RATES, out=tmp_path / "one.parquet")
+    one = pq.read_table(tmp_path / "one.parquet").sort_by("id")
+    assert one.column("country").to_pylist() == ["DE"] * 40 + ["FR"] * 40 + [None] * 40
+    assert one.column("year").to_pylist() == [2026] * 120
+    np.testing.assert_allclose(matrix(one), known, rtol=0, atol=1e-15)
+
+
+def test_datasets_of_pyarrow(tmp_path: Path) -> None:
+    rows = table(90)
+    pq.write_table(rows.slice(0, 50), tmp_path / "a.parquet", row_group_size=20)
+    pq.write_table(rows.slice(50), tmp_path / "b.parquet")
+    pa.feather.write_feather(rows, str(tmp_path / "c.feather"))
+    known = br.adjust(matrix(rows), list(RATES.values()))
+    files = ds.dataset([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")])
+    arrow = ds.dataset(tmp_path / "c.feather", format="feather")
+    memory = ds.dataset(rows)
+    for i, one in enumerate((files, arrow, memory)):
+        out = tmp_path / f"out-{i}.parquet"
+        result = br.adjust(one, RATES, out=out)
+        np.testing.assert_allclose(result.shift, known.shift, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(matrix(pq.read_table(out)), known.probs, rtol=0, atol=1e-15)
+        assert pq.read_table(out).select(["id", "note"]).equals(rows.select(["id", "note"]))
+    some = br.adjust(files.filter(ds.field("age") < 30), RATES, out=tmp_path / "some.parquet")
+    assert some.n_rows == 30
+    np.testing.assert_allclose(some.shift, br.adjust(matrix(rows.slice(0, 30)), list(RATES.values())).shift, atol=1e-9)
+    br.adjust(files, RATES, out=tmp_path / "folder")
+    assert len(list((tmp_path / "folder").glob("*.parquet"))) == 2
+
+
+def test_matrices_of_numpy(tmp_path: Path) -> None:
+    p = predictions(80, dtype=np.float32)
+    known = br.adjust(p, list(RATES.values())).probs
+    np.save(tmp_path / "c.npy", p)
+    np.save(tmp_path / "f.npy", np.asfortranarray(p))
+    np.save(tmp_path / "big-endian.npy", p.astype(">f4"))
+    for name in ("c", "f", "big-endian"):
+        br.adjust(tmp_path / f"{name}.npy", [0.2, 0.5, 0.3], out=tmp_path / "out.npy")
+        out = np.load(tmp_path / "out.npy")
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, known, rtol=0, atol=2e-7)
+    w = np.arange(80.0)
+    np.savez(tmp_path / "in.npz", p__net=p, p__tree=p[::-1], y=np.zeros(80), w=w, classes=["cat", "dog", "owl"])
+    result = br.adjust(tmp_path / "in.npz", RATES, columns="p__net", sample_weight="w", out=tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as out:
+        assert sorted(out.files) == ["classes", "p__net", "p__tree", "w", "y"]
+        np.testing.assert_array_equal(out["p__tree"], p[::-1])
+        weighted = br.adjust(p, [0.2, 0.5, 0.3], sample_weight=w)
+        np.testing.assert_allclose(out["p__net"], weighted.probs, rtol=0, atol=2e-7)
+    assert result.classes == ("cat", "dog", "owl")
+    with pytest.raises(BadOption, match="has 2 matrices, 'p__net', 'p__tree'; say which one"):
+        br.adjust(tmp_path / "in.npz", RATES)
+    br.adjust(write(table(80), tmp_path / "t.parquet"), RATES, out=tmp_path / "t.npz")
+    with np.load(tmp_path / "t.npz", allow_pickle=True) as out:
+        assert out["probs"].shape == (80, 3)
+    with pytest.raises(BadOption, match="it holds one matrix, so the columns 'id', 'age', 'note' would be lost"):
+        br.adjust(tmp_path / "t.parquet", RATES, out=tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_not_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, weighted: bool
+) -> None:
+    monkeypatch.setattr(table_files, "_HELD_VALUES", 0)
+    rows = table(40_000).drop_columns(["note", "id"])
+    weights = np.random.default_rng(1).random(40_000)
+    rows = rows.append_column("w", pa.array(weights))
+    pq.write_table(rows, tmp_path / "in.parquet", row_group_size=1_700)
+    weight = {"sample_weight": "w"} if weighted else {}
+    result = br.adjust(tmp_path / "in.parquet", RATES, loss=loss, out=tmp_path / "out.parquet", **weight)
+    in_memory = {"sample_weight": weights} if weighted else {}
+    known = br.adjust(matrix(rows), list(RATES.values()), loss=loss, tol=1e-13, **in_memory)
+    np.testing.assert_allclose(result.shift, known.shift, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(matrix(pq.read_table(tmp_path / "out.parquet")), known.probs, rtol=0, atol=1e-9)
+    if not weighted:
+        assert result.n_passes <= 6, "a sample is taken in the first pass"
+    again = result.what_if([0.3, 0.4, 0.3])
+    np.testing.assert_allclose(again.rates, [0.3, 0.4, 0.3], atol=1e-9)
+    with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
+        again.probs  # noqa: B018
+
+
+def test_large_row_groups_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_files, "_HELD_VALUES", 0)
+    monkeypatch.setattr("baserate.tables.parquet.PIECE_BYTES", 20_000)
+    rows = table(5_000)
+    pq.write_table(rows, tmp_path / "in.parquet")
+    br.adjust(tmp_path / "in.parquet", RATES, out=tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    np.testing.assert_allclose(matrix(out), br.adjust(matrix(rows), list(RATES.values())).probs, rtol=0, atol=1e-9)
+    assert out.select(["id", "note"]).equals(rows.select(["id", "note"]))
+
+
+def test_apply_goes_by_name(tmp_path: Path) -> None:
+    rows = table(60)
+    result = br.adjust(write(rows, tmp_path / "in.csv"), RATES)
+    result.save(tmp_path / "shift.json")
+    turned = rows.select(["p_owl", "id", "p_dog", "p_cat"])
+    out = br.load(tmp_path / "shift.json").apply(write(turned, tmp_path / "new.parquet"), out=tmp_path / "new.csv")
+    written = read(out)
+    assert written.column_names == ["p_owl", "id", "p_dog", "p_cat"]
+    np.testing.assert_allclose(matrix(written), br.adjust(matrix(rows), list(RATES.values())).probs, atol=1e-12)
+    with pytest.raises(BadOption, match="say where the adjusted files should go"):
+        result.apply(tmp_path / "new.parquet")
+    strange = write(rows.rename_columns(["id", "a", "age", "b", "c", "note"]), tmp_path / "strange.csv")
+    with pytest.raises(BadOption, match=r"none of the columns .* fit the classes 'cat', 'dog', 'owl'"):
+        result.apply(strange, out=tmp_path / "o.csv")
+    with pytest.raises(BadProbabilities, match="stand for the classes 'a', 'b', 'c', but the adjustment was fitted on"):
+        result.apply(strange, columns=["a", "b", "c"], out=tmp_path / "o.csv")
+
+
+def test_one_column_is_the_probability_of_the_second_class(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).beta(1, 9, size=70)
+    pq.write_table(pa.table({"card": np.arange(70), "p_fraud": p}), tmp_path / "in.parquet")
+    result = br.adjust(tmp_path / "in.parquet", br.Rates.parse("fraud=2%"), columns="p_*", out=tmp_path / "o.parquet")
+    assert result.classes == ("not fraud", "fraud")
+    known = br.adjust(np.column_stack([1 - p, p]), [0.98, 0.02]).probs
+    out = pq.read_table(tmp_path / "o.parquet")
+    assert out.column_names == ["card", "p_fraud"]
+    np.testing.assert_allclose(out.column("p_fraud").to_numpy(), known[:, 1], rtol=0, atol=1e-12)
+
+
+def test_columns_are_found_by_the_classes(tmp_path: Path) -> None:
+    rows = table(50)
+    path = write(rows, tmp_path / "in.parquet")
+    shift = br.adjust(path, RATES).shift
+    for columns in ("p_*", COLUMNS, None):
+        np.testing.assert_array_equal(br.adjust(path, RATES, columns=columns).shift, shift)
+    np.testing.assert_array_equal(br.adjust(path, list(RATES.values()), columns="p_*").shift, shift)
+    roughly = br.adjust(path, br.Rates.parse("dog=0.5..0.6"))
+    assert roughly.classes == ("cat", "dog", "owl")
+    with pytest.raises(BadOption, match="say which columns hold the probabilities"):
+        br.adjust(path, list(RATES.values()))
+    with pytest.raises(BadProbabilities, match=r"no column matches 'q_\*'; the columns are 'id', 'p_cat'"):
+        br.adjust(path, RATES, columns="q_*")
+    twice = rows.append_column("q_cat", rows["p_cat"]).append_column("q_dog", rows["p_dog"])
+    pq.write_table(twice.append_column("q_owl", rows["p_owl"]), tmp_path / "twice.parquet")
+    with pytest.raises(BadOption, match="several sets of columns"):
+        br.adjust(tmp_path / "twice.parquet", RATES)
+
+
+def test_weights_of_files(tmp_path: Path) -> None:
+    rows = table(50)
+    weights = np.ones(50)
+    weights[17] = -1
+    pq.write_table(rows.append_column("w", pa.array(weights)), tmp_path / "in.parquet")
+    with pytest.raises(BadWeights, match=r"row 17 of .*in\.parquet, column 'w' is -1.0"):
+        br.adjust(tmp_path / "in.parquet", RATES, sample_weight="w")
+    with pytest.raises(BadOption, match="there is no column 'v' with weights"):
+        br.adjust(tmp_path / "in.parquet", RATES, sample_weight="v")
+    with pytest.raises(BadOption, match="must be the name of a column"):
+        br.adjust(tmp_path / "in.parquet", RATES, sample_weight=weights)
+    pq.write_table(rows.append_column("w", pa.array(np.zeros(50))), tmp_path / "in.parquet")
+    with pytest.raises(BadWeights, match="all weights in column 'w' are zero"):
+        br.adjust(tmp_path / "in.parquet", RATES, sample_weight="w")
+
+
+def test_what_is_there_is_replaced_only_by_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table(50)
+    bad = matrix(rows)
+    bad[33, 1] = np.nan
+    path = write(rows, tmp_path / "in.parquet")
+    broken = tmp_path / "broken.parquet"
+    pq.write_table(rows.set_column(3, "p_dog", pa.array(bad[:, 1])), broken)
+    out, folder = tmp_path / "out.csv", tmp_path / "folder"
+    br.adjust(path, RATES, out=out)
+    br.adjust(path, RATES, out=folder)
+    before = out.read_bytes(), (folder / "in.parquet").read_bytes()
+    for place in (out, folder):
+        with pytest.raises(BadProbabilities, match=r"row 33 of .*broken\.parquet, column 'p_dog' is nan"):
+            br.adjust(broken, RATES, out=place)
+    # Also if it fails at the very last row of the very last pass.
+    monkeypatch.setattr("baserate.tables.csv_files.CsvWriter.close", lambda self: 1 / 0)
+    monkeypatch.setattr("baserate.tables.parquet.ParquetWriter.close", lambda self: 1 / 0)
+    for place in (out, folder):
+        with pytest.raises(ZeroDivisionError):
+            br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=place)
+    monkeypatch.undo()
+    assert (out.read_bytes(), (folder / "in.parquet").read_bytes()) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.parquet", "folder", "in.parquet", "out.csv"]
+    for place in (out, folder):
+        br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=place)
+    assert out.read_bytes() != before[0]
+    assert (folder / "in.parquet").read_bytes() != before[1]
+    assert sorted(p.name for p in folder.iterdir()) == ["_SUCCESS", "in.parquet"]
+
+
+def test_places_that_are_refused(tmp_path: Path) -> None:
+    path = write(table(20), tmp_path / "in.parquet")
+    with pytest.raises(BadOption, match="is what is read; write to another place"):
+        br.adjust(path, RATES, out=path)
+    with pytest.raises(BadOption, match="is what is read"):
+        br.adjust(path, RATES, out=tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear")
+    with pytest.raises(BadOption, match="was not written by baserate"):
+        br.adjust(path, RATES, out=tmp_path / "mine")
+    with pytest.raises(BadFile, match=r"there is no folder .*nowhere to write"):
+        br.adjust(path, RATES, out=tmp_path / "nowhere" / "out.parquet")
+    with pytest.raises(BadOption, match="out= is where adjusted files go, but probs is a ndarray"):
+        br.adjust(predictions(9), [0.2, 0.5, 0.3], out=tmp_path / "o.csv")
+    tagged = write(table(20).append_column("tags", pa.array([["a"]] * 20)), tmp_path / "tagged.parquet")
+    with pytest.raises(BadOption, match="'tags' hold lists, structures or bytes"):
+        br.adjust(tagged, RATES, out=tmp_path / "o.csv")
+    with pytest.raises(BadOption, match="fetch it first"):
+        br.adjust("s3://bucket/preds.parquet", RATES)
+
+
+def test_what_killed_processes_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(table(20), tmp_path / "in.parquet")
+    left = tmp_path / ".out.parquet.0123456789abcdef.tmp"
+    left.write_text("half")
+    br.adjust(path, RATES, out=tmp_path / "out.parquet")
+    assert left.exists(), "it may be that of a process that has just begun"
+    monkeypatch.setattr("baserate.files._YOUNG", -1)
+    br.adjust(path, RATES, out=tmp_path / "out.parquet")
+    assert not left.exists()
+
+
+def test_text_comes_through_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(
+        b'id;note;p_cat;p_dog\n007;"semi; colon";0,25;0,75\n1e5;caf\xe9;0,5;0,5\n"two\nlines";NA;0,125;0,875\n'
+    )
+    files = Files(tmp_path / "in.csv", delimiter=";", decimal=",")
+    br.adjust(files, {"cat": 0.4, "dog": 0.6}, out=tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_bytes().split(b"\n")
+    assert lines[0] == b"id;note;p_cat;p_dog"
+    assert lines[1].startswith(b'007;"semi; colon";0,')
+    assert lines[2].startswith(b"1e5;caf\xe9;0,")
+    assert (lines[3], lines[4][:7]) == (b'"two', b'lines";')
+    with pytest.raises(BadFile, match=r"column 'note' .* is not text in UTF-8"):
+        br.adjust(files, {"cat": 0.4, "dog": 0.6}, out=tmp_path / "out.parquet")
+
+
+def test_columns_of_text_get_types_where_all_of_it_fits(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(
+        "code,n,x,yes,empty,p_a,p_b\n007,-12,1.5,true,,0.5,0.5\n8,,2e-3,false,,0.25,0.75\n"
+    )
+    br.adjust(tmp_path / "in.csv", {"a": 0.3, "b": 0.7}, out=tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    types = dict(zip(out.column_names, map(str, out.schema.types), strict=True))
+    assert types == {"code": "string", "n": "int64", "x": "double", "yes": "bool", "empty": "string"} | {
+        "p_a": "double",
+        "p_b": "double",
+    }
+    assert out.column("code").to_pylist() == ["007", "8"]
+    assert out.column("n").to_pylist() == [-12, None]
