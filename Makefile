@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check unit stress bench coverage study pictures clean
 
 demo: $(VENV)/.run
-	$(BIN)/python examples/demo.py
+	$(BIN)/baserate demo
 
 test: check unit
 

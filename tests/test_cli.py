@@ -83,5 +83,5 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     predictions(1).to_parquet(tmp_path / "mine.parquet")
     monkeypatch.setattr("baserate.study.run.Study.collect", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     result = call("--predictions", str(tmp_path / "mine.parquet"), "--out", str(tmp_path / "out"))
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     assert "the same command goes on from there" in result.output

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 import baserate
+from baserate.cli.bench import bench
+from baserate.cli.check import check
 from baserate.cli.study import study
+from baserate.cli.tables import adjust, apply, fit, prior
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Completion in bash:  eval "$(_BASERATE_COMPLETE=bash_source baserate)"   (also zsh_source, fish_source)
+""",
+)
 @click.version_option(baserate.__version__, prog_name="baserate")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Adjust classifier predictions to the class rates of the place where they are used."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
-main.add_command(study)
+@click.command(short_help="A classifier meets another population: the whole story on real data.")
+def demo() -> None:
+    """Train a model, meet a place with other class rates, adjust, and compare: the whole story on real data."""
+    from baserate.demo import main as tell
+
+    tell()
+
+
+for command in (adjust, fit, apply, prior, check, study, bench, demo):
+    main.add_command(command)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from baserate.errors import BaserateError
+from baserate.cli.ending import told
 from baserate.threads import cores
 
 if TYPE_CHECKING:
@@ -107,30 +105,8 @@ def study(step: str, **options: Any) -> None:
       pages    write tables, figures and the page
       claims   print each claim of the paper with what was found here
     """  # noqa: D301
-    try:
-        with _ended_like_ctrl_c():
-            _run(step, **options)
-    except (BaserateError, ImportError, OSError) as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
-        raise click.ClickException("stopped; what is done is kept, and the same command goes on from there") from None
-
-
-@contextlib.contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, end the work as Ctrl-C does: the workers go, and the user is told."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with told("what is done is kept, and the same command goes on from there"):
+        _run(step, **options)
 
 
 def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fresh: bool, **options: Any) -> None:

@@ -1,0 +1,171 @@
+"""Files larger than memory should be: time and memory beside plain reading and writing; `make bench` runs this.
+
+For each size a Parquet file of float32 predictions is made, with a column of ids. Three processes measure one after the
+other: a plain scan of its columns with pyarrow, a plain write of its rows with pyarrow, and `br.adjust` with `out=`.
+The ratio is that of the adjustment to as many scans as it made passes, and one write. Then the answer is compared with
+that in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pages import fill
+
+import baserate as br
+
+CLASSES = "abcd"
+COLUMNS = [f"p_{c}" for c in CLASSES]
+RATES = dict(zip(CLASSES, (0.1, 0.2, 0.3, 0.4), strict=True))
+GROUP = 1 << 20  # rows of a row group
+COMPARED = 1_000_000  # rows of which the answers are compared
+
+
+def pieces(n: int) -> Any:
+    rng = np.random.default_rng(0)
+    for start in range(0, n, GROUP):
+        p = np.exp(2 * rng.standard_normal((len(CLASSES), min(GROUP, n - start)), dtype=np.float32))
+        p /= p.sum(axis=0)
+        ids = np.arange(start, start + p.shape[1])
+        yield pa.table({"id": ids} | {name: p[j] for j, name in enumerate(COLUMNS)})
+
+
+def make(path: Path, n: int) -> None:
+    schema = next(pieces(1)).schema
+    with pq.ParquetWriter(path, schema) as writer:
+        for piece in pieces(n):
+            writer.write_table(piece, row_group_size=GROUP)
+
+
+def scan(path: Path, out: Path, loss: str) -> dict[str, Any]:
+    began = time.perf_counter()
+    for _ in ds.dataset(path).scanner(columns=COLUMNS).to_batches():
+        pass
+    return {"seconds": time.perf_counter() - began}
+
+
+def copy(path: Path, out: Path, loss: str) -> dict[str, Any]:
+    """Only the writing is timed."""
+    file, seconds = pq.ParquetFile(path), 0.0
+    with pq.ParquetWriter(out, file.schema_arrow) as writer:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            began = time.perf_counter()
+            writer.write_table(table, row_group_size=GROUP)
+            seconds += time.perf_counter() - began
+    return {"seconds": seconds}
+
+
+def adjust(path: Path, out: Path, loss: str) -> dict[str, Any]:
+    make(out, 200_000)
+    br.adjust(out, RATES, loss=loss)  # what has to be loaded once, is
+    began = time.perf_counter()
+    result = br.adjust(path, RATES, loss=loss, out=out)
+    seconds = time.perf_counter() - began
+    result.save(out.with_suffix(".json"))
+    return {"seconds": seconds, "passes": result.n_passes, "peak": peak_memory()}
+
+
+def peak_memory() -> float:
+    """Of this process, in MiB."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def alone(measure: Callable[[Path, Path, str], dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """In a process of its own, so that memory is that of this step."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, arguments)
+
+
+def compare(path: Path, out: Path, loss: str) -> dict[str, float]:
+    """The answer in memory, beside that of the file: the shift, the rows that it gives, and those that were written."""
+    p = np.column_stack([c.to_numpy() for c in pq.read_table(path, columns=COLUMNS).columns])
+    known = br.adjust(p, list(RATES.values()), loss=loss)
+    written = next(pq.ParquetFile(out).iter_batches(COMPARED, columns=COLUMNS))
+    rows = np.column_stack([column.to_numpy() for column in written.columns])
+    of_file, first = br.load(out.with_suffix(".json")), slice(0, len(rows))
+    assert np.abs(rows - known.probs[first]).max() < 1e-7, "but for the rounding to float32"
+    return {
+        "shift": float(np.abs(of_file.shift - known.shift).max()),
+        "rows": float(np.abs(of_file.apply(p[first]) - known.probs[first]).max()),
+    }
+
+
+def measure(folder: Path, n: int, loss: str, in_memory: bool) -> dict[str, Any]:
+    path, out = folder / "in.parquet", folder / "out.parquet"
+    make(path, n)
+    scan(path, out, loss)  # so that the file is in the cache of the system for all alike
+    figures = {
+        name: alone(step, path, out, loss) for name, step in (("scan", scan), ("copy", copy), ("adjust", adjust))
+    }
+    done = figures["adjust"]
+    plain = done["passes"] * figures["scan"]["seconds"] + figures["copy"]["seconds"]
+    differ = compare(path, out, loss) if in_memory else {"shift": None, "rows": None}
+    return {
+        "rows": n,
+        "loss": loss,
+        "gigabytes": path.stat().st_size / 1e9,
+        "scan": figures["scan"]["seconds"],
+        "write": figures["copy"]["seconds"],
+        "adjust": done["seconds"],
+        "passes": done["passes"],
+        "ratio": done["seconds"] / plain,
+        "peak": done["peak"],
+        **{f"{name} differs by": value for name, value in differ.items()},
+    }
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    lines = [
+        "| rows x 4, float32 | loss | file | one scan | one write | adjusted in | passes "
+        "| times (passes x scan + write) | peak memory | rows differ from those in memory by |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        differs = "not compared" if one["rows differs by"] is None else f"{one['rows differs by']:.0e}"
+        cells = [
+            f"{one['rows']:.0e} | {one['loss']} | {one['gigabytes']:.2f} GB",
+            *(f"{one[name]:.2f} s" for name in ("scan", "write", "adjust")),
+            f"{one['passes']} | {one['ratio']:.2f} | {one['peak']:.0f} MiB | {differs}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7, 1e8])
+    parser.add_argument("--losses", nargs="+", default=["log", "brier"])
+    parser.add_argument("--most-in-memory", type=float, default=1e8, help="Rows up to which the answers are compared.")
+    parser.add_argument("--folder", help="Where the files are made; 5 GB are needed for 1e8 rows.")
+    parser.add_argument("--json", help="Also write the figures to this file.")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/files.md")
+    options = parser.parse_args()
+    found = []
+    for n in options.rows:
+        for loss in options.losses:
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                found.append(measure(Path(folder), int(n), loss, n <= options.most_in_memory))
+            print(json.dumps(found[-1]), flush=True)
+    text = table(found)
+    print(text)
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.docs:
+        fill("docs/files.md", "files", text)
+
+
+if __name__ == "__main__":
+    main()

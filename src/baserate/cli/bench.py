@@ -1,0 +1,105 @@
+"""``baserate bench``: how fast this machine adjusts, beside the cost of only copying or reading the rows."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+
+from baserate.adjust import adjust
+from baserate.cli import options
+from baserate.cli.asked import Asked
+from baserate.cli.ending import told
+from baserate.pose import Rows, opened
+from baserate.rates import Rates
+
+
+@click.command(
+    short_help="How fast this machine adjusts predictions.",
+    epilog="""\b
+Examples:
+  baserate bench                                     a million random rows of ten classes, in memory
+  baserate bench 'preds/*.parquet' --columns 'p_*'   your files, beside a plain scan of them
+""",
+)
+@click.argument("source", metavar="[IN]", nargs=-1)
+@click.option("--rows", type=click.IntRange(100), default=1_000_000, show_default=True, help="Random rows, without IN.")
+@click.option("--classes", type=click.IntRange(2), default=10, show_default=True, help="Their classes.")
+@options.loss
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="The median is printed.")
+@options.reading
+@options.dialect
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def bench(source: tuple[str, ...], rows: int, classes: int, repeats: int, **given: Any) -> None:
+    """Time an adjustment on this machine, beside copying the rows (in memory) or scanning them (files).
+
+    The rates are other than the mean of the rows by a random factor for each class. Nothing is written.
+    """
+    with told("nothing was changed"):
+        asked = Asked(source, **given)
+        figures = _beside_scan(asked, repeats) if source else _beside_copy(rows, classes, given["loss"], repeats)
+        if given["as_json"]:
+            click.echo(json.dumps(figures, indent=1))
+            return
+        width = max(map(len, figures))
+        for name, value in figures.items():
+            click.echo(f"{name.ljust(width)}  {value:,}" if isinstance(value, int) else f"{name.ljust(width)}  {value}")
+
+
+def _beside_copy(rows: int, classes: int, loss: str, repeats: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(classes, 0.5), size=rows)
+    rates = _other_rates(probs.mean(axis=0))
+    result = adjust(probs, rates, loss=loss)  # kernels are loaded here, and not timed
+    copy, solve = _medians([probs.copy, lambda: adjust(probs, rates, loss=loss)], repeats)
+    return _figures(result, "copying", copy, solve)
+
+
+def _beside_scan(asked: Asked, repeats: int) -> dict[str, Any]:
+    engine = opened(Rows(probs=asked.files, **asked.reading), None).engine
+    means = engine.map(lambda block: block.raw.astype(np.float64).sum(axis=0) / engine.n_rows)
+    rates = Rates.exact(_other_rates(np.sum(list(means), axis=0)))
+
+    def scan() -> None:
+        for _ in opened(Rows(probs=asked.files, **asked.reading), None).engine.map(lambda block: None):
+            pass
+
+    def solve() -> Any:
+        return adjust(asked.files, rates, loss=asked["loss"], **asked.reading)
+
+    return _figures(solve(), "a scan", *_medians([scan, solve], repeats))
+
+
+def _other_rates(mean: Any) -> Any:
+    rates = np.asarray(mean) * np.exp(np.random.default_rng(1).normal(size=len(mean)))
+    return rates / rates.sum()
+
+
+def _medians(calls: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """Seconds of each; they take turns, so that a slow moment of the machine meets all alike."""
+    seconds: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for taken, call in zip(seconds, calls, strict=True):
+            began = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - began)
+    return [statistics.median(taken) for taken in seconds]
+
+
+def _figures(result: Any, beside: str, base: float, solve: float) -> dict[str, Any]:
+    return {
+        "rows": result.n_rows,
+        "classes": len(result.rates),
+        "engine": result.engine,
+        "passes": result.n_passes,
+        f"{beside} takes (ms)": round(1e3 * base, 2),
+        "adjusting takes (ms)": round(1e3 * solve, 2),
+        f"times {beside}": round(solve / base, 2),
+        "rows a second": int(result.n_rows / solve),
+        "largest error of a rate": float(f"{result.certificate.residual:.1e}"),
+    }
