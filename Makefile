@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check unit stress bench coverage study pictures clean
+.PHONY: demo test check unit stress bench coverage study clusters pictures clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -26,6 +26,7 @@ stress: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
 	$(BIN)/python benchmarks/dataframes.py --docs
+	$(BIN)/python benchmarks/files.py --docs
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
@@ -33,6 +34,11 @@ coverage: $(VENV)/.dev
 # Trains the models of the corpus, adjusts their predictions, and writes docs/study; what is done is not done again.
 study: $(VENV)/.study
 	$(BIN)/baserate study --out .study --pages docs/study
+
+# Runs the page about clusters on Spark (which needs Java) and on Ray.
+clusters: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[clusters]"
+	$(BIN)/python -m pytest tests/test_cluster_docs.py
 
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg

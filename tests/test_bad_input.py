@@ -44,7 +44,7 @@ BAD_PROBS: list[tuple[Any, str]] = [
     (np.array([[0.7, None, 0.1]], dtype=object), r"dtype object"),
     (np.ma.masked_array([[0.7, 0.2, 0.1]], mask=[[0, 1, 0]]), r"masked entries"),
     (None, r"dtype object"),
-    ("abc", r"real numbers"),
+    (["a", 1.0], r"real numbers"),
 ]
 
 

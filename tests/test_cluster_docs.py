@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,13 @@ def test_impossible_rates_where_the_rows_are(page: dict[str, Any]) -> None:
         br.adjust(page["Elsewhere"](elsewhere(whole), COLUMNS), RATES)
 
 
+@pytest.mark.filterwarnings("ignore")  # Spark is always a little behind pandas
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed; tested on batches")
 def test_in_spark(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     whole, known = table(predictions()), br.adjust(predictions(), RATES)
     known.save("shift.json")
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -119,6 +122,7 @@ def test_in_spark(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monk
         spark.stop()
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray warns of itself
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed; tested on batches")
 def test_in_ray(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray

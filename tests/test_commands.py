@@ -275,6 +275,22 @@ def test_a_signal_leaves_no_half_file_and_says_so(much: Path, number: int, name:
     assert sorted(path.name for path in much.iterdir()) == ["in.parquet", "right.csv"]
 
 
+@pytest.mark.stress
+def test_a_bad_row_far_down_is_named(tmp_path: Path) -> None:
+    n, bad = 90_000_000, 83_411_226
+    with pq.ParquetWriter(tmp_path / "in.parquet", pa.schema([("p_a", pa.float32()), ("p_b", pa.float32())])) as writer:
+        for start in range(0, n, 1_000_000):
+            half = np.full(1_000_000, 0.5, np.float32)
+            other = half.copy()
+            if start <= bad < start + len(half):
+                other[bad - start] = np.nan
+            writer.write_table(pa.table({"p_a": half, "p_b": other}))
+    (tmp_path / "out.parquet").write_text("old")
+    done = run(tmp_path, "adjust", "in.parquet", "--rates", "a=0.3,b=0.7", "--out", "out.parquet", code=1)
+    assert done.stderr == "Error: row 83411226 of in.parquet, column 'p_b' is nan; probabilities must be finite\n"
+    assert (tmp_path / "out.parquet").read_text() == "old"
+
+
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.stress)])
 def test_kill_at_any_moment_leaves_nothing_or_all(much: Path, tmp_path: Path, times: int) -> None:
     right = (much / "right.csv").read_bytes()

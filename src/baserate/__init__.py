@@ -19,6 +19,7 @@ from baserate.plots import ComparisonDisplay, SensitivityDisplay
 from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load
 from baserate.sensitivity import Sensitivity, sensitivity
+from baserate.tables import Files
 
 if TYPE_CHECKING:
     from baserate.estimators import AdjustedClassifier, Adjuster
@@ -34,6 +35,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "ComparisonDisplay",
+    "Files",
     "InfeasibleRates",
     "NotConvergedWarning",
     "Rates",

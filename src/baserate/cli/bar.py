@@ -42,15 +42,17 @@ class Bar(Progress):
         """What is shown."""
         share = min(self._done / self._total, 1.0)
         filled = round(share * _WIDTH)
-        speed = self._done / max(time.monotonic() - self._began, 1e-9)
         bar = "#" * filled + "-" * (_WIDTH - filled)
-        return f"pass {self._passes}, {self._what} [{bar}] {share:4.0%}  {_short(speed)} rows/s{self._way()}"
+        speed = self._done / max(time.monotonic() - self._began, 1e-9)
+        fast = f"  {_short(speed)}rows/s" if self._done else ""
+        return f"pass {self._passes}, {self._what} [{bar}] {share:4.0%}{fast}{self._way()}"
 
     def _way(self) -> str:
         """The logarithm of the residual, on its way to that of the tolerance."""
         if self._residual is None or self._tol is None or not math.isfinite(self._residual):
             return ""
-        return f"  residual 1e{math.log10(max(self._residual, 1e-17)):+.1f} -> 1e{math.log10(self._tol):+.0f}"
+        now, goal = math.log10(max(self._residual, 1e-17)), math.log10(self._tol)
+        return f"  log10 of the residual {now:.1f}, towards {goal:.3g}"
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
@@ -76,5 +78,5 @@ def bar(tol: float | None, quiet: bool) -> Bar | NoBar:
 def _short(number: float) -> str:
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
-            return f"{number / size:.1f} {unit}"
+            return f"{number / size:.1f} {unit} "
     return f"{number:.0f} "
