@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +279,10 @@ def test_one_column_is_the_probability_of_the_second_class(tmp_path: Path) -> No
     out = pq.read_table(tmp_path / "o.parquet")
     assert out.column_names == ["card", "p_fraud"]
     np.testing.assert_allclose(out.column("p_fraud").to_numpy(), known[:, 1], rtol=0, atol=1e-12)
+    result.apply(tmp_path / "in.parquet", out=tmp_path / "again.parquet")
+    assert pq.read_table(tmp_path / "again.parquet").equals(out)
+    with pytest.raises(BadOption, match="'p_fraud' is one column of logits"):
+        br.adjust(tmp_path / "in.parquet", br.Rates.parse("fraud=2%"), columns=["p_fraud"], from_logits=True)
 
 
 def test_columns_are_found_by_the_classes(tmp_path: Path) -> None:
@@ -360,8 +367,23 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     tagged = write(table(20).append_column("tags", pa.array([["a"]] * 20)), tmp_path / "tagged.parquet")
     with pytest.raises(BadOption, match="'tags' hold lists, structures or bytes"):
         br.adjust(tagged, RATES, out=tmp_path / "o.csv")
+    for odd in ("/dev/null", path.rename(tmp_path / "table")):
+        with pytest.raises(BadOption, match="is there and is no table; choose a name with an ending"):
+            br.adjust(write(table(20), tmp_path / "in.parquet"), RATES, out=odd)
     with pytest.raises(BadOption, match="fetch it first"):
         br.adjust("s3://bucket/preds.parquet", RATES)
+
+
+def test_a_link_stays_one_and_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
+    path = write(table(20), tmp_path / "in.csv")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    br.adjust(path, RATES, out=tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((tmp_path / "pipe").write_bytes, path.read_bytes())
+        br.adjust(tmp_path / "pipe", RATES, out=tmp_path / "piped.csv")
+    assert (tmp_path / "piped.csv").read_bytes() == (tmp_path / "real.csv").read_bytes()
 
 
 def test_what_killed_processes_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +395,13 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("baserate.files._YOUNG", -1)
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
     assert not left.exists()
+
+
+def test_what_to_install_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(table(20), tmp_path / "in.csv")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'tables in files need pyarrow: pip install "baserate\[files\]"'):
+        br.adjust(path, RATES)
 
 
 def test_text_comes_through_as_it_is(tmp_path: Path) -> None:

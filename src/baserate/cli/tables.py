@@ -13,7 +13,7 @@ from baserate.cli import options
 from baserate.cli.asked import Asked
 from baserate.cli.ending import NOT_CONVERGED, told
 from baserate.rates import Rates
-from baserate.result import Adjustment, load
+from baserate.result import load
 
 _UNTOUCHED = "nothing was written, and anything at OUT is as it was"
 
@@ -53,12 +53,7 @@ def adjust(source: tuple[str, ...], out: str, **given: Any) -> None:
     .gz), Arrow or Feather, NPY, NPZ; or - for CSV, Arrow or Parquet from a pipe. Files may be larger than memory. CSV
     is parsed once, into a temporary Arrow file (in TMPDIR), since every pass would have to parse it again.
     """
-    with told(_UNTOUCHED):
-        asked = Asked(source, **given)
-        asked.check_places()
-        result = asked.solved(out)
-        asked.finish(result, out)
-    _end(result)
+    _adjust(source, out, given)
 
 
 @click.command(
@@ -81,12 +76,7 @@ def fit(source: tuple[str, ...], **given: Any) -> None:
 
     IN and RATES are those of baserate adjust. The shift that --save-shift keeps is what baserate apply takes.
     """
-    with told("nothing was written"):
-        asked = Asked(source, **given)
-        asked.check_places()
-        result = asked.solved(None)
-        asked.finish(result, None)
-    _end(result)
+    _adjust(source, None, given)
 
 
 @click.command(
@@ -153,6 +143,11 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
         asked.finish(result, out)
 
 
-def _end(result: Adjustment) -> None:
+def _adjust(source: tuple[str, ...], out: str | None, given: dict[str, Any]) -> None:
+    with told(_UNTOUCHED if out is not None else "nothing was written"):
+        asked = Asked(source, **given)
+        asked.check_places()
+        result = asked.solved(out)
+        asked.finish(result, out)
     if not result.converged:
         sys.exit(NOT_CONVERGED)

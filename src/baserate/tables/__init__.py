@@ -139,7 +139,7 @@ def _columns(part: Part, choice: Choice) -> Columns:
     if part.own is not None:
         return choice.in_order(part.own, part.name)
     names = part.schema.names
-    columns = choice.among(names, what=part.name)
+    columns = _one_of_two(names, choice) or choice.among(names, what=part.name)
     hidden = [name for name in columns.names if name in part.partition]
     if hidden:
         raise BadOption(f"{hidden[0]!r} is told by the folders of the files, and cannot be a column of probabilities")
@@ -148,6 +148,17 @@ def _columns(part: Part, choice: Choice) -> Columns:
         only = (columns.classes or columns.names)[0]
         return Columns(columns.names, (f"not {only}", only))
     return columns
+
+
+def _one_of_two(names: list[str], choice: Choice) -> Columns | None:
+    """The one column that there is, if the classes are those of an adjustment that was fitted on one."""
+    if not choice.ordered or choice.named is None or len(choice.named) != 2 or choice.named[0] in names:
+        return None
+    other, only = choice.named
+    if other != f"not {only}":
+        return None
+    columns = choice._replace(named=(only,), ordered=False).among(names, what="the table")
+    return Columns(columns.names, (only,)) if len(columns.names) == 1 else None
 
 
 def _check_weight(weight: Any, part: Part, columns: Columns) -> None:

@@ -24,9 +24,9 @@ from baserate.tables.dialect import Dialect
 from baserate.tables.spool import Spool
 
 _BLOCK_BYTES = 8 << 20
-_WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
+_ORDINARY = r"^[0-9]\.[0-9]+$"  # Most numbers look so, and need no closer look.
 _TYPES = {  # What a column is taken for if all of its entries look like it; others are text.
-    pa.int64(): _WHOLE,
+    pa.int64(): r"^-?(0|[1-9][0-9]{0,17})$",
     pa.float64(): r"^-?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][-+]?[0-9]+)?$",
     pa.bool_(): r"^([Tt]rue|[Ff]alse|TRUE|FALSE)$",
 }
@@ -127,9 +127,11 @@ class CsvPart(Part):
         start = 0
         for batch in self._parse([]):
             for name in numbers:
-                for i, entry in enumerate(batch.column(name).to_pylist()):
-                    if not _is_number(entry, self._dialect.decimal):
-                        return BadFile(self._odd_entry(start + i, name, entry))
+                column = batch.column(name)
+                ordinary = pc.match_substring_regex(column, _ORDINARY)
+                for i in pc.indices_nonzero(pc.invert(ordinary)).to_pylist():
+                    if not _is_number(column[i].as_py(), self._dialect.decimal):
+                        return BadFile(self._odd_entry(start + i, name, column[i].as_py()))
             start += batch.num_rows
         return BadFile(f"{self.name}: {error}")
 

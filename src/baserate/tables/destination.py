@@ -36,7 +36,7 @@ class Destination:
         self, out: str | os.PathLike[str], parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
     ) -> None:
         self.dialect = dialect
-        self.path = Path(out)
+        self.path = Path(out).resolve() if Path(out).is_symlink() else Path(out)  # what a link stands for is written
         self.is_pipe = os.fspath(out) == PIPE
         single = formats.of_name(self.path.name)
         said_folder = os.fspath(out).endswith(("/", os.sep))
@@ -56,6 +56,10 @@ class Destination:
         place = self.path.parent
         if not place.is_dir():
             raise BadFile(f"there is no folder {place} to write {self.path.name} in")
+        if not os.access(place, os.W_OK):
+            raise BadFile(f"{self.path.name} cannot be written: no permission to write in the folder {place}")
+        if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
+            raise BadOption(f"{self.path} is there and is no table; choose a name with an ending, such as .parquet")
         for part in parts:
             read = Path(part.name)
             if read.exists() and self.path.exists() and (read.samefile(self.path) or self.path in read.parents):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -31,7 +32,9 @@ def find(where: Any, dialect: Dialect, member: str | None) -> list[Part]:
     if type(where).__module__ == "pyarrow._dataset":
         parts = list(_of_dataset(where))
     elif where == PIPE:
-        parts = [_of_pipe(dialect, member)]
+        piped = Source("standard input", "stdin", _spooled(sys.stdin.buffer).open, {})
+        parts = [formats.part(piped, dialect, member)]
+        parts[0].below = f"stdin{parts[0].format.suffixes[0]}"
     else:
         parts = [formats.part(source, dialect, member) for source in _named(where)]
     _check_alike(parts)
@@ -79,6 +82,9 @@ def _in_folder(folder: Path) -> list[Path]:
 def _source(path: Path, root: Path) -> Source:
     if not os.access(path, os.R_OK):
         raise BadFile(f"{path} cannot be read: permission denied")
+    if not path.is_file():  # a pipe that has a name
+        with path.open("rb") as pipe:
+            return Source(str(path), path.name, _spooled(pipe).open, {})
     below = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
     return Source(str(path), below.as_posix(), partial(pa.OSFile, str(path)), _partition(below.parent.parts))
 
@@ -88,12 +94,12 @@ def _partition(folders: Sequence[str]) -> dict[str, Any]:
     return {unquote(name): None if value == _NOTHING else unquote(value) for name, value in pairs}
 
 
-def _of_pipe(dialect: Dialect, member: str | None) -> Part:
+def _spooled(pipe: BinaryIO) -> Spool:
+    """All that comes through a pipe."""
     spool = Spool()
     with spool.writing() as file:
-        while chunk := sys.stdin.buffer.read(1 << 20):
-            file.write(chunk)
-    return formats.part(Source("standard input", "stdin", spool.open, {}), dialect, member)
+        shutil.copyfileobj(pipe, file, 1 << 20)
+    return spool
 
 
 def _of_dataset(dataset: Any) -> Iterator[Part]:
