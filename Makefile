@@ -16,7 +16,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not stress" --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
+from baserate.cli.bar import Bar
 
 RATES = "cat=0.2,dog=0.5,owl=0.3"
 COLUMNS = ["p_cat", "p_dog", "p_owl"]
@@ -312,3 +313,16 @@ def test_kill_at_any_moment_leaves_nothing_or_all(much: Path, tmp_path: Path, ti
         assert found in (None, b"old", right), "absent or complete, and never anything else"
         seen["absent" if found is None else "old" if found == b"old" else "right"] += 1
     assert seen["absent"] + seen["old"] > 0, "it was killed in time"
+
+
+def test_the_bar_tells_speed_and_the_way_to_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    bar = Bar(tol=1e-10)
+    bar.begin("reading", 4_000_000)
+    assert bar.line() == "pass 1, reading [------------------------]   0%"
+    bar.begin("reading", 4_000_000)
+    monkeypatch.setattr("time.monotonic", lambda: 0.5)
+    bar.rows(1_000_000)
+    bar.residual(10**-4.2)
+    shown = "pass 2, reading [######------------------]  25%  2.0 M rows/s  log10 of the residual -4.2, towards -10"
+    assert bar.line() == shown

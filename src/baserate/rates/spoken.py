@@ -35,11 +35,16 @@ def _entries(text: str) -> Any:
         raise BadRates(f"rates are {text!r}; {_FORMS}")
     if not any(named):
         return pieces
-    names = [name.strip() for name, _, _ in pairs]
+    return _by_class([name.strip() for name, _, _ in pairs], [value.strip() for _, _, value in pairs], "rates")
+
+
+def _by_class(names: list[str], values: list[str], what: str) -> dict[str, str]:
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise BadRates(f"rates name {repeated[0]!r} more than once")
-    return dict(zip(names, (value.strip() for _, _, value in pairs), strict=True))
+        raise BadRates(f"{what} name {repeated[0]!r} more than once")
+    if "" in names:
+        raise BadRates(f"{what}: a class has no name")
+    return dict(zip(names, values, strict=True))
 
 
 def _from_file(path: Path, confidence: float) -> Rates:
@@ -76,9 +81,9 @@ def _from_csv(path: Path, text: str, confidence: float) -> Rates:
     columns = {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
     names = columns["class"]
     if "count" in columns:
-        return _made("counts", dict(zip(names, columns["count"], strict=True)), confidence, str(path))
+        return _made("counts", _by_class(names, columns["count"], f"the lines of {path}"), confidence, str(path))
     values = columns.get("rate") or [f"{a}..{b}" for a, b in zip(columns["low"], columns["high"], strict=True)]
-    return _made(None, dict(zip(names, values, strict=True)), confidence, str(path))
+    return _made(None, _by_class(names, values, f"the lines of {path}"), confidence, str(path))
 
 
 def _made(kind: str | None, given: Any, confidence: float, said: str) -> Rates:
