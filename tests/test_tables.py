@@ -358,8 +358,15 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         br.adjust(path, RATES, out=tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    with pytest.raises(BadOption, match="was not written by baserate"):
+    with pytest.raises(BadOption, match="has not written all of it: it has no _SUCCESS of baserate"):
         br.adjust(path, RATES, out=tmp_path / "mine")
+    (tmp_path / "mine" / "_SUCCESS").touch()  # as Spark does
+    with pytest.raises(BadOption, match="it has no _SUCCESS of baserate"):
+        br.adjust(path, RATES, out=tmp_path / "mine")
+    br.adjust(path, RATES, out=tmp_path / "ours")
+    (tmp_path / "ours" / "notes.txt").write_text("dear")
+    with pytest.raises(BadOption, match=r"has not written all of it: notes\.txt; choose another name"):
+        br.adjust(path, RATES, out=tmp_path / "ours")
     with pytest.raises(BadFile, match=r"there is no folder .*nowhere to write"):
         br.adjust(path, RATES, out=tmp_path / "nowhere" / "out.parquet")
     with pytest.raises(BadOption, match="out= is where adjusted files go, but probs is a ndarray"):

@@ -89,11 +89,13 @@ class Staging:
         if self._temporary.is_dir():
             for inside in [*self._temporary.rglob("*/"), self._temporary]:
                 _sync_folder(inside)
-            if self.path.is_dir():
+            try:
+                self._temporary.rename(self.path)
+            except OSError:  # something is there, perhaps since a moment ago
+                if not self.path.is_dir():
+                    raise
                 _exchange(self._temporary, self.path)
                 _remove(self._temporary)
-            else:
-                self._temporary.rename(self.path)
         else:
             self._temporary.replace(self.path)
         _sync_folder(self.path.parent)

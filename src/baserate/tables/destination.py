@@ -26,7 +26,9 @@ from baserate.tables.sources import PIPE
 from baserate.tables.spool import Spool
 
 SUCCESS = "_SUCCESS"
-"""The last file of a folder; without it, it is not complete."""
+"""The last file of a folder; without it, it is not complete. It lists the others."""
+
+_SIGNED = "written by baserate"
 
 
 class Destination:
@@ -64,11 +66,13 @@ class Destination:
             read = Path(part.name)
             if read.exists() and self.path.exists() and (read.samefile(self.path) or self.path in read.parents):
                 raise BadOption(f"{self.path} is what is read; write to another place, so that the predictions stay")
-        if self.is_folder and self.path.is_dir() and any(self.path.iterdir()) and not (self.path / SUCCESS).exists():
-            raise BadOption(
-                f"the folder {self.path} is there and was not written by baserate (it has no {SUCCESS}); "
-                "choose another name, or remove it first"
-            )
+        if self.is_folder and self.path.is_dir():
+            strange = _not_ours(self.path)
+            if strange is not None:
+                raise BadOption(
+                    f"the folder {self.path} is there, and baserate has not written all of it: {strange}; choose "
+                    "another name, or remove it first"
+                )
 
     @property
     def typed(self) -> bool:
@@ -213,8 +217,9 @@ class StagedFolder(Staged):
 
     def _end(self) -> None:
         self._close()
-        with self._staging.member(self._folder / SUCCESS):
-            pass
+        lines = [_SIGNED, *(part.below for part in self.parts)]
+        with self._staging.member(self._folder / SUCCESS) as file:
+            file.write(("\n".join(lines) + "\n").encode())
 
     def commit(self) -> None:
         self._staging.commit()
@@ -224,6 +229,17 @@ class StagedFolder(Staged):
             self._current.close()
         if hasattr(self, "_staging"):
             self._staging.discard()
+
+
+def _not_ours(folder: Path) -> str | None:
+    """What in a folder is not of an earlier adjustment, which may be replaced; None if all is."""
+    inside = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if not inside:
+        return None
+    signed = (folder / SUCCESS).read_bytes().decode(errors="replace").split("\n") if SUCCESS in inside else [""]
+    if signed[0] != _SIGNED:
+        return f"it has no {SUCCESS} of baserate"
+    return next(iter(sorted(inside - {SUCCESS, *signed[1:]})), None)
 
 
 def _piped(part: Part) -> str:
