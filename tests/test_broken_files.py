@@ -248,11 +248,14 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "sums other than 1": (parquet(rows(p_b=[0.3, 0.8, 0.6, 0.9])), "the worst is row 3 of {in}/in.parquet, which sums"),
     "strings in a column": (
         parquet(rows(p_b=["0.3", "0.8", "0.6", "0.5"])),
-        "column 'p_b' of {in}/in.parquet holds string values, not numbers; choose the columns with probabilities",
+        "column 'p_b' of {in}/in.parquet holds string values, not probabilities; choose the columns with probabilities",
     ),
     "lists in a column": (parquet(rows(p_b=[[0.3]] * 4)), "column 'p_b' of {in}/in.parquet holds list<"),
     "a column of nulls": (parquet(rows(p_b=pa.nulls(4))), "column 'p_b' of {in}/in.parquet holds null values"),
-    "dates in a column": (parquet(rows(p_b=pa.array([1] * 4, pa.date32()))), "holds date32[day] values, not numbers"),
+    "dates in a column": (
+        parquet(rows(p_b=pa.array([1] * 4, pa.date32()))),
+        "holds date32[day] values, not probabilities",
+    ),
     "a class in the path": (hive, "fit the classes 'a', 'b'; say which columns hold the probabilities"),
     "a column that others lack": (
         several(rows(), rows().drop_columns("id")),

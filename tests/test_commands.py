@@ -223,6 +223,41 @@ def test_mistakes_end_in_one_line_and_an_exit_code(folder: Path, arguments: Any,
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
+def test_places_that_are_named_twice(folder: Path) -> None:
+    before = (folder / "in.csv").read_bytes()
+    for arguments in (
+        ("--save-shift", "in.csv"),
+        ("--report", "./in.csv"),
+        ("--save-shift", "x.html", "--report", "x.html"),
+    ):
+        done = run(folder, "fit", "in.csv", "--rates", RATES, *arguments, code=1)
+        assert "is named twice" in done.stderr or "ends in .html" in done.stderr
+    assert (folder / "in.csv").read_bytes() == before
+
+
+def test_what_is_said_if_only_the_summary_fails(folder: Path) -> None:
+    arguments = command("adjust", "in.csv", "--rates", RATES, "--out", "out.csv")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(arguments, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "No space left on device; but out.csv is written, and complete" in done.stderr
+    (folder / "out.csv").unlink()
+    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert process.returncode == 0
+    assert (folder / "out.csv").exists()
+
+
+def test_check_looks_at_probabilities(folder: Path) -> None:
+    (folder / "raw.csv").write_text("a,b\n10,30\n1,1\n")
+    found = json.loads(run(folder, "check", "raw.csv", "--columns", "a,b", "--normalize", "--json").stdout)
+    np.testing.assert_allclose(found["mean"], [0.375, 0.625])
+    (folder / "logits.csv").write_text("a,b\n0,0\n0,1\n")
+    found = json.loads(run(folder, "check", "logits.csv", "--columns", "a,b", "--from-logits", "--json").stdout)
+    assert (found["zeros"], found["mean"][0]) == (0, pytest.approx((0.5 + 1 / (1 + np.e)) / 2))
+
+
 def test_a_tolerance_that_is_not_reached_has_an_exit_code_of_its_own(folder: Path) -> None:
     done = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", "--max-passes", "1", code=3)
     assert "Warning: stopped after 1 passes with the rates off by" in done.stderr

@@ -372,7 +372,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="out= is where adjusted files go, but probs is a ndarray"):
         br.adjust(predictions(9), [0.2, 0.5, 0.3], out=tmp_path / "o.csv")
     tagged = write(table(20).append_column("tags", pa.array([["a"]] * 20)), tmp_path / "tagged.parquet")
-    with pytest.raises(BadOption, match="'tags' hold lists, structures or bytes"):
+    with pytest.raises(BadOption, match="'tags' hold lists, structures, bytes or"):
         br.adjust(tagged, RATES, out=tmp_path / "o.csv")
     for odd in ("/dev/null", path.rename(tmp_path / "table")):
         with pytest.raises(BadOption, match="is there and is no table; choose a name with an ending"):
@@ -439,3 +439,101 @@ def test_columns_of_text_get_types_where_all_of_it_fits(tmp_path: Path) -> None:
     }
     assert out.column("code").to_pylist() == ["007", "8"]
     assert out.column("n").to_pylist() == [-12, None]
+
+
+def test_classes_of_npz_keep_their_order(tmp_path: Path) -> None:
+    p = predictions(30)
+    np.savez(tmp_path / "abc.npz", probs=p, classes=["cat", "dog", "owl"], row=np.arange(30))
+    np.savez(tmp_path / "cba.npz", probs=p[:, ::-1], classes=["owl", "dog", "cat"], extra=np.zeros((2, 2)))
+    result = br.adjust(tmp_path / "abc.npz", RATES, out=tmp_path / "x.npz")
+    result.apply(tmp_path / "cba.npz", out=tmp_path / "y.npz")
+    with np.load(tmp_path / "x.npz") as x, np.load(tmp_path / "y.npz") as y:
+        np.testing.assert_allclose(y["probs"][:, ::-1], x["probs"], atol=1e-15)
+        assert y["classes"].tolist() == ["owl", "dog", "cat"]
+        np.testing.assert_array_equal(x["row"], np.arange(30))
+    with pytest.raises(BadOption, match=r"would lose 'extra'; write to a folder, or to NPZ"):
+        result.apply(tmp_path / "cba.npz", out=tmp_path / "y.csv")
+    br.adjust(write(table(30), tmp_path / "t.csv"), RATES, out=tmp_path / "t.npz")
+    with np.load(tmp_path / "t.npz") as t:
+        assert t["classes"].tolist() == ["cat", "dog", "owl"]
+        assert t["id"][1] == "00001"
+
+
+def test_long_numbers_in_text_stay_what_they_are(tmp_path: Path) -> None:
+    rows = ["tweet,d,v,z,x,p_cat,p_dog"]
+    rows += ["1234567890123456789,0.12345678901234567890123,-,-0,1e400,0.5,0.5", "12,0.5,1.5,0,1.5,0.3,0.7"]
+    (tmp_path / "in.csv").write_text("\n".join(rows))
+    br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}, out=tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert [str(kind) for kind in out.schema.types[:5]] == ["string"] * 5
+    assert out.column("tweet").to_pylist() == ["1234567890123456789", "12"]
+
+
+def test_types_of_text_agree_between_files(tmp_path: Path) -> None:
+    for name, value in (("a", "1"), ("b", "1.5"), ("c", "")):
+        (tmp_path / f"{name}.csv").write_text(f"v,w,p_cat,p_dog\n{value},{name if name == 'a' else 7},0.5,0.5\n")
+    br.adjust(str(tmp_path / "*.csv"), {"cat": 0.2, "dog": 0.8}, out=tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column("v").to_pylist() == [1.0, 1.5, None]
+    assert out.column("w").to_pylist() == ["a", "7", "7"]
+
+
+def test_parquet_files_may_differ_in_what_may_be_missing(tmp_path: Path) -> None:
+    for name, nullable in (("a", False), ("b", True)):
+        fields = [pa.field("id", pa.int64(), nullable=nullable), ("p_cat", pa.float64()), ("p_dog", pa.float64())]
+        one = pa.table([[None if nullable else 1], [0.5], [0.5]], schema=pa.schema(fields))
+        pq.write_table(one, tmp_path / f"{name}.parquet")
+    br.adjust(str(tmp_path / "?.parquet"), {"cat": 0.2, "dog": 0.8}, out=tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == [1, None]
+
+
+def test_classes_are_not_guessed_from_parts_of_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("p_fine,p_fraud\n0.5,0.5\n0.3,0.7\n")
+    with pytest.raises(BadOption, match="none of the columns"):
+        br.adjust(tmp_path / "a.csv", br.Rates.parse("frau=0.02"))
+    (tmp_path / "b.csv").write_text("fine,fraud,other\n0.5,0.3,0.2\n0.3,0.2,0.5\n")
+    with pytest.raises(BadOption, match="only 'fraud' is a class that the rates name; say which columns"):
+        br.adjust(tmp_path / "b.csv", br.Rates.parse("fraud=0.02"))
+
+
+def test_the_input_is_safe_however_it_is_spelt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(table(20), tmp_path / "in.parquet")
+    br.adjust(path, RATES, out=tmp_path / "first")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("first")
+    for where, out in (("first", tmp_path / "first"), ("link", "first"), ("first/../first", "first")):
+        with pytest.raises(BadOption, match="is what is read"):
+            br.adjust(where, RATES, out=out)
+    (tmp_path / "first" / "in.parquet").chmod(0o640)
+    (tmp_path / "out.parquet").touch(mode=0o600)
+    br.adjust(path, RATES, out="out.parquet")
+    assert (tmp_path / "out.parquet").stat().st_mode & 0o777 == 0o600
+
+
+def test_files_of_one_name_in_several_folders(tmp_path: Path) -> None:
+    for country in ("DE", "007"):
+        (tmp_path / f"country={country}").mkdir()
+        write(table(20), tmp_path / f"country={country}" / "x.parquet")
+    files = sorted(tmp_path.glob("*/x.parquet"))
+    br.adjust(files, RATES, out=tmp_path / "out")
+    assert (tmp_path / "out" / "country=DE" / "x.parquet").exists()
+    br.adjust(files, RATES, out=tmp_path / "one.parquet")
+    one = pq.ParquetFile(tmp_path / "one.parquet").read()
+    assert one.column("country").to_pylist() == ["007"] * 20 + ["DE"] * 20
+
+
+def test_names_that_look_like_other_formats(tmp_path: Path) -> None:
+    for first in ("ORCID", "FEA1", "PAR1", "BZh9", "{id}"):
+        (tmp_path / "in.csv").write_text(f"{first},p_cat,p_dog\n1,0.5,0.5\n")
+        assert br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}).n_rows == 1
+    with pytest.raises(BadOption, match=r"does not end as a format does; for a folder, write .*res\.json/"):
+        br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}, out=tmp_path / "res.json")
+    br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}, out=tmp_path / "OUT.CSV.GZ")
+    assert (tmp_path / "OUT.CSV.GZ").read_bytes().startswith(b"\x1f\x8b")
+
+
+def test_a_shift_of_a_file_adjusts_a_dataframe(tmp_path: Path) -> None:
+    rows = table(30)
+    result = br.adjust(write(rows, tmp_path / "in.csv"), RATES)
+    out = result.apply(rows.select(COLUMNS).to_pandas())
+    np.testing.assert_allclose(out.to_numpy(), br.adjust(matrix(rows), list(RATES.values())).probs, atol=1e-12)

@@ -122,10 +122,12 @@ def _of_classes(there: Sequence[Any], named: Sequence[Any] | None, what: str) ->
         same = tuple(name for name in there if name in named)
         return Columns(same, same)
     patterns = _patterns(there, named)
-    if len(patterns) == 1:
-        return _matching("*".join(patterns[0]), there)
-    found = "several sets of columns" if patterns else "none of the columns"
-    raise BadOption(f"{found} of {what}, {listed(there)}, fit the classes {listed(named)}; {hint}")
+    found = [_matching("*".join(pattern), there) for pattern in patterns]
+    found = [columns for columns in found if len(columns.names) > 1 or len(named) == 1]
+    if len(found) == 1:
+        return found[0]
+    fit = "several sets of columns" if found else "none of the columns"
+    raise BadOption(f"{fit} of {what}, {listed(there)}, fit the classes {listed(named)}; {hint}")
 
 
 def _patterns(names: Sequence[Any], classes: Sequence[Any]) -> list[tuple[str, str]]:
@@ -133,4 +135,5 @@ def _patterns(names: Sequence[Any], classes: Sequence[Any]) -> list[tuple[str, s
     texts, first = {name for name in names if isinstance(name, str)}, str(classes[0])
     places = [(name, at) for name in sorted(texts) for at in range(len(name)) if name.startswith(first, at)]
     tried = dict.fromkeys((name[:at], name[at + len(first) :]) for name, at in places)
-    return [(before, after) for before, after in tried if all(f"{before}{c}{after}" in texts for c in classes)]
+    apart = [(before, after) for before, after in tried if not (before[-1:].isalnum() or after[:1].isalnum())]
+    return [(before, after) for before, after in apart if all(f"{before}{c}{after}" in texts for c in classes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,10 @@ class _Kind:
 
 def look(engine: Engine, reading: Reading) -> Findings:
     """Look at every row: one pass."""
-    kinds = _kinds(reading, engine.dtype or np.dtype(np.float64))
+    kinds, plain = _kinds(reading, engine.dtype or np.dtype(np.float64)), replace(reading, smoothing=0.0)
     counts, first = [0] * len(kinds), [""] * len(kinds)
     sums: list[Sums] = []
-    for found, summed in engine.map(lambda block: _look(block, kinds)):
+    for found, summed in engine.map(lambda block: _look(block, kinds, plain)):
         sums.append(summed)
         for i, (n_rows, row, column) in enumerate(found):
             if n_rows and not counts[i]:
@@ -94,7 +94,7 @@ def _kinds(reading: Reading, dtype: np.dtype[Any]) -> list[_Kind]:
     return kinds
 
 
-def _look(block: Block, kinds: list[_Kind]) -> tuple[list[tuple[int, int, int | None]], Sums]:
+def _look(block: Block, kinds: list[_Kind], reading: Reading) -> tuple[list[tuple[int, int, int | None]], Sums]:
     """For each kind the number of rows, and the first of them; and sums over the rows without a fault."""
     good = np.ones(len(block.raw), dtype=bool)
     found = []
@@ -105,6 +105,6 @@ def _look(block: Block, kinds: list[_Kind]) -> tuple[list[tuple[int, int, int | 
             good &= ~rows
             at = int(rows.argmax())
             found.append((int(rows.sum()), block.start + at, int(bad[at].argmax()) if bad.ndim == 2 else None))
-    rows, weights = block.raw[good].astype(np.float64), block.weights[good]
-    zeros = np.asarray(float((rows == 0).sum()))
-    return found, (np.asarray(weights.sum()), weights @ rows, zeros)
+    weights, rows = block.weights[good], reading.clean(block.raw[good])
+    p = np.exp(rows) if reading.from_logits else rows
+    return found, (np.asarray(weights.sum()), weights @ p, np.asarray(float((p == 0).sum())))

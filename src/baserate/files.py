@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import sys
 import time
 import weakref
@@ -46,7 +47,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def staging(path: str | os.PathLike[str]) -> Staging:
     """A place beside a path where its new content is made."""
-    path = Path(path)
+    path = Path(path).resolve() if Path(path).is_symlink() else Path(path)  # what a link stands for is written
     _sweep(path)
     return Staging(path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"))
 
@@ -85,7 +86,9 @@ class Staging:
             os.fsync(file.fileno())
 
     def commit(self) -> None:
-        """Put it in its place; what was there before goes in the same moment."""
+        """Put it in its place; what was there before goes in the same moment, and leaves its permissions."""
+        with contextlib.suppress(OSError):
+            self._temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
         if self._temporary.is_dir():
             for inside in [*self._temporary.rglob("*/"), self._temporary]:
                 _sync_folder(inside)

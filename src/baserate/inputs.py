@@ -302,6 +302,8 @@ def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | Non
         values = np.asarray(sample_weight)
     except ValueError:
         raise BadWeights("sample_weight must be a list of numbers, one for each row") from None
+    if isinstance(sample_weight, str):
+        raise BadWeights(f"sample_weight is the name {sample_weight!r}, but here it must be the weights themselves")
     if values.dtype.kind not in "fiub":
         raise BadWeights(f"sample_weight must hold real numbers, but has dtype {values.dtype}")
     if values.shape != (n_rows,):

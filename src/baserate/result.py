@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from baserate import files, text
 from baserate.arrays import FloatArray
+from baserate.columns import Choice
 from baserate.engines.numpy_blocks import NumpyBlocks
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
 from baserate.frames import Frame, is_frame, take_apart
@@ -156,7 +157,8 @@ class Adjustment:
         """The adjusted predictions, shape (n, k): a float64 array, or a dataframe of the kind that was adjusted."""
         if self.answer is None:
             raise BaserateError(
-                "this adjustment holds the shift but no rows (loaded, or learned by an estimator); use apply(probs)"
+                "this adjustment holds the shift but no rows: it was loaded, learned by an estimator, or made of files "
+                "without out=; use apply(probs), or apply(files, out=...)"
             )
         return self.answer if self.frame is None else self._wrapped
 
@@ -212,6 +214,10 @@ class Adjustment:
             engine = opened(rows, self.classes, what="new_probs", ordered=True).engine
             if out is None and is_table(new_probs):
                 raise BadOption("say where the adjusted files should go: out=")
+        elif out is not None:
+            raise BadOption(
+                f"out= is where adjusted files go, but new_probs is a {type(new_probs).__name__}, not a file"
+            )
         else:
             new_probs, frame = self._in_memory(new_probs, columns)
             shape = np.shape(new_probs)
@@ -235,8 +241,11 @@ class Adjustment:
         if is_frame(new_probs):
             if columns is None and self.frame is not None:
                 return take_apart(new_probs, self.frame.columns, what="new_probs", selected=self.frame.selected)
-            chosen = self.classes if columns is None else columns
-            return take_apart(new_probs, chosen, what="new_probs", selected=columns is not None)
+            chosen, selected = self.classes if columns is None else columns, columns is not None
+            there: list[Any] = list(getattr(new_probs, "column_names", None) or new_probs.columns)
+            if columns is None and self.classes is not None and not set(self.classes) & set(there):
+                chosen, selected = Choice(None, self.classes, ordered=True).among(there, what="new_probs").names, True
+            return take_apart(new_probs, chosen, what="new_probs", selected=selected)
         named = by_name(new_probs, self.classes)
         if isinstance(named, Mapping):
             return one_per_class(named, self.classes, self.model.n_classes, "new_probs", missing=np.nan), None

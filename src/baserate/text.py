@@ -90,7 +90,7 @@ def _loss(result: Adjustment) -> str:
 def _table(result: Adjustment) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
     """Header, rows, and how many classes are not shown."""
     k = result.model.n_classes
-    names = [str(j) for j in range(k)] if result.classes is None else [str(c) for c in result.classes]
+    names = [str(j) for j in range(k)] if result.classes is None else [_printable(str(c)) for c in result.classes]
     names = [name if len(name) <= 30 else name[:27] + "..." for name in names]
     order = np.arange(k)
     if k > _SHOWN:
@@ -104,6 +104,11 @@ def _table(result: Adjustment) -> tuple[tuple[str, ...], list[tuple[str, ...]], 
     columns += [("achieved", _numbers(result.rates)), ("shift", [f"{value:+.4g}" for value in result.shift])]
     header = ("class", *(name for name, _ in columns))
     return header, [(names[j], *(cells[j] for _, cells in columns)) for j in order], k - len(order)
+
+
+def _printable(name: str) -> str:
+    """A name in one line, without codes that a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _numbers(values: FloatArray) -> list[str]:

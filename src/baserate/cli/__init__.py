@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 
 import click
 
@@ -25,6 +27,9 @@ def main(context: click.Context) -> None:
     """Adjust classifier predictions to the class rates of the place where they are used."""
     if os.environ.get("NO_COLOR"):
         context.color = False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that cannot be shown is no reason to fail
 
 
 @click.command(short_help="A classifier meets another population: the whole story on real data.")

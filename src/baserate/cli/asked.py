@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +18,16 @@ from baserate.adjust import adjust
 from baserate.cli.bar import Bar, NoBar, bar
 from baserate.cli.options import names
 from baserate.cli.said import say
-from baserate.errors import BadFile
+from baserate.errors import BadFile, BadOption
 from baserate.rates import Rates
 from baserate.report import write_report
 from baserate.result import Adjustment
 from baserate.tables import Files
+
+# Options that some commands do not have.
+_NOT_ASKED = dict.fromkeys(
+    ["pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "quiet", "from_logits", "normalize"]
+)
 
 
 class Asked:
@@ -30,7 +38,7 @@ class Asked:
         self._began = time.monotonic()
 
     def __getitem__(self, option: str) -> Any:
-        return self._given.get(option)
+        return self._given[option] if option in self._given else _NOT_ASKED[option]
 
     @property
     def files(self) -> Files:
@@ -78,11 +86,25 @@ class Asked:
                 **self.reading,
             )
 
-    def check_places(self) -> None:
+    def check_places(self, out: str | None) -> None:
         """Refuse what would else only be noticed after a long time."""
         for path in self._beside:
             if not path.absolute().parent.is_dir():
                 raise BadFile(f"there is no folder {path.parent} to write {path.name} in")
+            if not os.access(path.absolute().parent, os.W_OK):
+                raise BadFile(f"{path} cannot be written: no permission to write in its folder")
+        named = [*self._read, *([] if out is None else [out]), *map(str, self._beside)]
+        places = Counter(Path(name).resolve() for name in named if name != "-")
+        twice = next((path for path, times in places.items() if times > 1), None)
+        if twice is not None:
+            raise BadOption(f"{twice} is named twice, to be written over what is read or written; choose another name")
+
+    @property
+    def _read(self) -> list[str]:
+        """What is read, as far as that is said file by file."""
+        rates = [self._given[name] for name in ("rates", "old_rates") if self._given.get(name)]
+        files = [name for one in self._source for name in (glob.glob(one) or [one])]  # noqa: PTH207  # may be absolute
+        return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
     @property
     def _beside(self) -> list[Path]:

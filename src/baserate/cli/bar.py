@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
-
-import click
 
 from baserate.progress import Progress
 
@@ -56,11 +55,15 @@ class Bar(Progress):
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        click.echo(f"\r\x1b[K{self.line()}", nl=False, err=True)
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[K{self.line()[:width]}")  # not by click, which would strip the code with the colours
+        sys.stderr.flush()
 
     def clear(self) -> None:
         """Leave the line empty."""
-        click.echo("\r\x1b[K", nl=False, err=True)
+        if self._passes:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 class NoBar(Progress):

@@ -30,8 +30,8 @@ Examples:
 \b
 Exit codes:
   0  done                      2  the command was not understood
-  1  an error; nothing was     3  written, but the tolerance was not reached
-     written                   130, 143  stopped by a signal; nothing was written
+  1  an error; it says if      3  written, but the tolerance was not reached
+     anything was written      130, 143  stopped by a signal; it says so, too
 """,
 )
 @options.source
@@ -101,7 +101,7 @@ def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
     Nothing is guaranteed for rows other than the fitted ones, neither their mean nor a fall of their loss. It is sound
     where they come from the same place. IN and OUT are those of baserate adjust.
     """
-    with told(_UNTOUCHED):
+    with told(_UNTOUCHED, out):
         asked, result = Asked(source, **given), load(shift)
         how = {name: asked.reading[name] for name in ("columns", "from_logits", "normalize")}
         with asked.bar() as shown:
@@ -134,9 +134,9 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
     It is right if the classifier is calibrated for the old rates and nothing but the rates has changed. The mean of the
     answer need not have the new rates. IN, RATES and OUT are those of baserate adjust.
     """
-    with told(_UNTOUCHED):
+    with told(_UNTOUCHED, out):
         asked = Asked(source, **given)
-        asked.check_places()
+        asked.check_places(out)
         old = Rates.parse(old_rates, given["confidence"])
         with asked.bar() as shown:
             result = prior_adjust(asked.files, old, asked.rates, out=out, progress=shown, **asked.reading)
@@ -144,9 +144,9 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
 
 
 def _adjust(source: tuple[str, ...], out: str | None, given: dict[str, Any]) -> None:
-    with told(_UNTOUCHED if out is not None else "nothing was written"):
+    with told(_UNTOUCHED if out is not None else "nothing was written", out):
         asked = Asked(source, **given)
-        asked.check_places()
+        asked.check_places(out)
         result = asked.solved(out)
         asked.finish(result, out)
     if not result.converged:

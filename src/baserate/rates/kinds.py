@@ -54,6 +54,9 @@ class RatesBetween(Rates):
         return Region.box(self.low, self.high)
 
     def estimate(self) -> FloatArray:
+        low, high = self.region(None).bounds()
+        if np.array_equal(low, high):
+            return low
         raise BadRates(
             f"the rates are only known to lie in a set ({self.says().removeprefix(': ')}), but one best guess is "
             "needed here; pass the rates themselves or Rates.exact"
@@ -79,6 +82,8 @@ class RatesBetween(Rates):
         low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
         high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
         _check_bounds(low, high, classes)
+        if np.array_equal(low, high) and abs(low.sum() - 1.0) > ROUNDING:
+            raise BadRates(f"rates sum to {low.sum():.6g}, not 1; if they are proportions, divide them by their sum")
         if low.sum() > 1.0 + ROUNDING:
             raise BadRates(f"the lower bounds sum to {low.sum():.6g}, but rates sum to 1; lower some of them")
         if high.sum() < 1.0 - ROUNDING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,11 @@ _FORMS = "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, o
 
 def spoken(text: str, confidence: float = 0.95) -> Rates:
     """See :meth:`Rates.parse`."""
-    path = Path(text)
-    if text.lower().endswith((".csv", ".json")) or (len(text) < 1000 and path.is_file()):
-        return _from_file(path, confidence)
+    if text.lower().endswith((".csv", ".json")) or ("=" not in text and os.path.isfile(text)):  # noqa: PTH113  # no error
+        return _from_file(Path(text), confidence)
     kind, _, rest = text.partition(":")
-    if rest and kind in _KINDS:
-        return _made(kind, _entries(rest), confidence, text)
+    if rest and kind.lower() in _KINDS:
+        return _made(kind.lower(), _entries(rest), confidence, text)
     return _made(None, _entries(text), confidence, text)
 
 
@@ -38,7 +39,7 @@ def _entries(text: str) -> Any:
     return _by_class([name.strip() for name, _, _ in pairs], [value.strip() for _, _, value in pairs], "rates")
 
 
-def _by_class(names: list[str], values: list[str], what: str) -> dict[str, str]:
+def _by_class(names: list[str], values: list[Any], what: str) -> dict[str, Any]:
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise BadRates(f"{what} name {repeated[0]!r} more than once")
@@ -57,13 +58,17 @@ def _from_file(path: Path, confidence: float) -> Rates:
     if path.suffix.lower() != ".json":
         return _from_csv(path, text, confidence)
     try:
-        given = json.loads(text)
+        given = json.loads(text, object_pairs_hook=partial(_pairs, str(path)))
     except ValueError as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
     kind = next(
         (name for name in _KINDS if isinstance(given, Mapping) and isinstance(given.get(name), (dict, list))), None
     )
     return _made(kind, given if kind is None else given[kind], confidence, str(path))
+
+
+def _pairs(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return _by_class([name for name, _ in pairs], [value for _, value in pairs], f"the entries of {path}")
 
 
 def _from_csv(path: Path, text: str, confidence: float) -> Rates:
@@ -75,6 +80,10 @@ def _from_csv(path: Path, text: str, confidence: float) -> Rates:
         or not ({"rate"} < {*header} or {"low", "high"} < {*header} or "count" in header)
     ):
         raise BadFile(f"{path} should have a header, class,rate or class,low,high or class,count, but has {header}")
+    if len(set(header)) < len(header) or len(rows) == 1:
+        raise BadFile(
+            f"{path} has {'a column twice' if len(rows) > 1 else 'a header, but no rows'}: {','.join(header)}"
+        )
     odd = [row for row in rows[1:] if len(row) != len(header)]
     if odd:
         raise BadFile(f"{path}: the line of {odd[0][0]!r} has {len(odd[0])} entries, but the header {len(header)}")
@@ -95,7 +104,8 @@ def _made(kind: str | None, given: Any, confidence: float, said: str) -> Rates:
     high = {name: b for name, (_, b) in bounds.items()}
     between = any(a != b for a, b in bounds.values())
     if kind is None and isinstance(given, Mapping) and not between:
-        between = sum(value or 0.0 for value in low.values()) < 1 - ROUNDING  # other classes may have the rest
+        # Other classes may have the rest.
+        between = len(given) == 1 or sum(value or 0.0 for value in low.values()) < 1 - ROUNDING
     if kind == "between" or (kind is None and between):
         return Rates.between(_like(low, given), _like(high, given))
     if between:

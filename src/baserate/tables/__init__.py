@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from baserate.columns import Choice, Columns
+from baserate.columns import Choice, Columns, as_names
 from baserate.errors import BadFile, BadOption, BadProbabilities
 from baserate.inputs import Naming, listed
 from baserate.tables.dialect import Dialect
@@ -47,7 +47,9 @@ def is_table(probs: object) -> bool:
     """Whether these are files: a path, a glob, a folder, several of them, or a dataset of pyarrow."""
     if isinstance(probs, (list, tuple)):
         return bool(probs) and all(isinstance(one, (str, os.PathLike)) for one in probs)
-    return isinstance(probs, (str, os.PathLike, Files)) or type(probs).__module__ == "pyarrow._dataset"
+    return isinstance(probs, (str, os.PathLike, Files)) or any(
+        kind.__module__ == "pyarrow._dataset" and kind.__name__ == "Dataset" for kind in type(probs).__mro__
+    )
 
 
 @dataclass(eq=False)
@@ -95,11 +97,12 @@ class Table:
         numbers = [*columns.names, *([] if weight is None else [weight])]
         for part in parts:
             part.load(numbers, typed=place is not None and place.typed)
+        parts[0].format.unify(parts)
         table = cls(parts, columns, weight, place)
         if place is not None:
             from baserate.tables.conversion import schemas_of
 
-            place.check_columns(parts[0], schemas_of(table)[0], columns)
+            place.check_columns(parts, schemas_of(table)[0], columns)
         if table.n_rows == 0:
             raise BadFile(f"{_called(parts)} no rows")
         return table
@@ -131,7 +134,7 @@ class RowsOfFiles(Naming):
 
 def _member(choice: Choice) -> str | None:
     """The one name that was said where columns are chosen."""
-    said = [choice.columns] if isinstance(choice.columns, str) else list(choice.columns or ())
+    said = [choice.columns] if isinstance(choice.columns, str) else as_names(choice.columns or ())
     return said[0] if len(said) == 1 and "*" not in str(said[0]) else None
 
 
@@ -144,6 +147,11 @@ def _columns(part: Part, choice: Choice) -> Columns:
     if hidden:
         raise BadOption(f"{hidden[0]!r} is told by the folders of the files, and cannot be a column of probabilities")
     _check_numbers(part, columns.names)
+    if len(columns.names) == 1 and choice.columns is None and not choice.ordered:
+        raise BadOption(
+            f"of the columns of {part.name}, {listed(names)}, only {columns.names[0]!r} is a class that the rates "
+            "name; say which columns hold the probabilities: columns='p_*' (the star is the class), or their names"
+        )
     if len(columns.names) == 1:  # P(fraud) alone: the rest is the other class
         only = (columns.classes or columns.names)[0]
         return Columns(columns.names, (f"not {only}", only))
@@ -157,8 +165,9 @@ def _one_of_two(names: list[str], choice: Choice) -> Columns | None:
     other, only = choice.named
     if other != f"not {only}":
         return None
-    columns = choice._replace(named=(only,), ordered=False).among(names, what="the table")
-    return Columns(columns.names, (only,)) if len(columns.names) == 1 else None
+    found = choice._replace(named=(only,), ordered=False).among(names, what="the table")
+    at = found.classes.index(only) if found.classes is not None and only in found.classes else 0
+    return Columns(found.names[at : at + 1], (only,))
 
 
 def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
@@ -166,12 +175,14 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
         return
     if not isinstance(weight, str):
         raise BadOption("sample_weight of files must be the name of a column with weights")
-    if weight not in part.schema.names or weight in columns.names:
+    if weight not in part.schema.names:
         raise BadOption(f"there is no column {weight!r} with weights in {part.name}: {listed(part.schema.names)}")
-    _check_numbers(part, [weight])
+    if weight in columns.names:
+        raise BadOption(f"column {weight!r} cannot hold both probabilities and weights")
+    _check_numbers(part, [weight], "weights")
 
 
-def _check_numbers(part: Part, names: Any) -> None:
+def _check_numbers(part: Part, names: Any, what: str = "probabilities") -> None:
     """Refuse columns whose type holds no numbers; those of CSV files are seen when they are parsed."""
     import pyarrow as pa
 
@@ -182,10 +193,8 @@ def _check_numbers(part: Part, names: Any) -> None:
         inner = kind.value_type if pa.types.is_dictionary(kind) else kind
         numeric = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)
         if not numeric and not pa.types.is_boolean(inner):
-            raise BadProbabilities(
-                f"column {name!r} of {part.name} holds {kind} values, not numbers; choose the columns with "
-                "probabilities by columns="
-            )
+            hint = "; choose the columns with probabilities by columns=" if what == "probabilities" else ""
+            raise BadProbabilities(f"column {name!r} of {part.name} holds {kind} values, not {what}{hint}")
 
 
 def _called(parts: list[Part]) -> str:

@@ -32,6 +32,8 @@ def reading(name: str) -> Iterator[None]:
 
     try:
         yield
+    except UnicodeError as error:
+        raise BadFile(f"{name} cannot be read: its name or its header is not text in UTF-8 ({error})") from None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name} cannot be read: {error}") from None
 
@@ -67,6 +69,11 @@ class Part(ABC):
     schema: pa.Schema
     partition: dict[str, Any]
     own: Columns | None = None
+
+    @property
+    def only_here(self) -> list[str]:
+        """What is in the file besides columns, so that only the same format can carry it."""
+        return []
 
     def load(self, numbers: Sequence[str], *, typed: bool) -> None:  # noqa: B027  # most have nothing to do
         """Make ready to be read often. ``numbers`` must be numeric; ``typed`` asks for the types of the others."""
@@ -121,6 +128,9 @@ class Format(ABC):
     def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
         """Open a file; ``member`` is the one name that was said where columns are chosen, if it was one."""
 
+    def unify(self, parts: Sequence[Part]) -> None:  # noqa: B027  # most have nothing to do
+        """Give columns whose types were guessed the same types in all parts."""
+
     @abstractmethod
     def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
         """A writer that follows the example of a part where that has the same format."""
@@ -140,12 +150,15 @@ class Source(NamedTuple):
     open : callable
         Opens the file for reading, at its beginning; each call gives an independent reader.
     partition : dict
+    path : str, optional
+        Where it is, if it is a plain file of this machine.
     """
 
     name: str
     below: str
     open: Callable[[], Any]
     partition: dict[str, Any]
+    path: str | None = None
 
 
 class Rows(NamedTuple):

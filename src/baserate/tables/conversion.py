@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from baserate.tables.base import Part
 
 if TYPE_CHECKING:
     from baserate.tables import Table
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # 007 is a name
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
@@ -39,9 +42,15 @@ def schemas_of(table: Table) -> list[pa.Schema]:
     One file for all of them also gets the columns that only their folders tell.
     """
     schemas = [_adjusted(part.schema, table.columns) for part in table.parts]
-    if table.destination is not None and not table.destination.is_folder:
-        schemas = [_with_partition(schema, table.parts) for schema in schemas]
-    return schemas
+    if table.destination is None or table.destination.is_folder:
+        return schemas
+    return [_with_partition(_together(schemas), table.parts)] * len(schemas)
+
+
+def _together(schemas: list[pa.Schema]) -> pa.Schema:
+    """The first of schemas that differ at most in what may be missing."""
+    may = {field.name for schema in schemas for field in schema if field.nullable}
+    return pa.schema([f.with_nullable(f.name in may) for f in schemas[0]], metadata=schemas[0].metadata)
 
 
 def replaced(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
@@ -54,8 +63,8 @@ def replaced(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Colu
             return pa.Array.from_buffers(one.type, len(values), [None, pa.py_buffer(values)])  # array() loads pandas
         if one.name in old.column_names:
             return old.column(one.name)
-        value = part.partition[one.name]
-        told = value if value is None or one.type == pa.string() else int(value)
+        value = part.partition.get(one.name)
+        told = None if value is None else int(value) if one.type == pa.int64() else str(value)
         return pa.repeat(pa.scalar(told, one.type), len(answer))
 
     return pa.table([made(one) for one in schema], schema=schema)
@@ -70,7 +79,7 @@ def _adjusted(schema: pa.Schema, columns: Columns) -> pa.Schema:
 
 
 def _with_partition(schema: pa.Schema, parts: list[Part]) -> pa.Schema:
-    for name in parts[0].partition:
+    for name in dict.fromkeys(name for part in parts for name in part.partition):
         if name not in schema.names:
             schema = schema.append(pa.field(name, _narrow([part.partition.get(name) for part in parts])))
     return schema
@@ -78,6 +87,6 @@ def _with_partition(schema: pa.Schema, parts: list[Part]) -> pa.Schema:
 
 def _narrow(values: list[Any]) -> pa.DataType:
     """Whole numbers, if all are; else text."""
-    there = [value for value in values if value is not None]
-    whole = there and all(isinstance(value, int) or str(value).removeprefix("-").isdecimal() for value in there)
+    there = [str(value) for value in values if value is not None]
+    whole = bool(there) and all(_WHOLE.fullmatch(value) for value in there)
     return pa.int64() if whole else pa.string()

@@ -26,10 +26,11 @@ from baserate.tables.spool import Spool
 _BLOCK_BYTES = 8 << 20
 _ORDINARY = r"^[0-9]\.[0-9]+$"  # Most numbers look so, and need no closer look.
 _TYPES = {  # What a column is taken for if all of its entries look like it; others are text.
-    pa.int64(): r"^-?(0|[1-9][0-9]{0,17})$",
-    pa.float64(): r"^-?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][-+]?[0-9]+)?$",
+    pa.int64(): r"^(0|-?[1-9][0-9]{0,17})$",
+    pa.float64(): r"^(0|-?[1-9][0-9]{0,14}|-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]+)?|-?[1-9][eE][-+]?[0-9]+)$",
     pa.bool_(): r"^([Tt]rue|[Ff]alse|TRUE|FALSE)$",
 }
+_EXACT_LENGTH = 16  # A number of so few characters loses no digit; a longer one has to come back as it was.
 
 
 class CsvPart(Part):
@@ -40,6 +41,7 @@ class CsvPart(Part):
         self.format = Csv()
         self._source, self._dialect = source, dialect
         self._delimiter = dialect.delimiter_of(source.name)
+        self._left: dict[str, dict[pa.DataType, str]] = {}
         self.schema = pa.schema([(name, pa.binary()) for name in self._header()])
         self._rows: ArrowPart | None = None
 
@@ -48,9 +50,12 @@ class CsvPart(Part):
             start = file.read(1 << 16)
         if not start.strip():
             raise BadFile(f"{self.name} is empty")
+        if start.startswith((b"PAR1", b"ARROW1", b"\x93NUMPY")) and b"\0" in start:
+            raise BadFile(f"{self.name} is a table that was packed by gzip as a whole; unpack it first")
         if start[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in start:
             raise BadFile(f"{self.name} is not text in UTF-8: it holds zero bytes, as UTF-16 does; convert it to UTF-8")
-        names = self._parse([]).schema.names
+        with reading(self.name):
+            names = self._parse([]).schema.names
         other = next((mark for mark in ";\t|," if mark != self._delimiter and mark in names[0]), None)
         if len(names) == 1 and other is not None:
             raise BadFile(
@@ -69,11 +74,19 @@ class CsvPart(Part):
                 out.write_batch(batch.cast(schema))
         self._rows = ArrowPart(self._source._replace(open=spool.open))
         self._rows.load(numbers, typed=typed)
+        self.schema, self._left = schema, kinds
+
+    def take_types(self, left: dict[str, dict[pa.DataType, str]]) -> None:
+        """Give columns of text a type that is left for them."""
         # That nothing speaks against any type means that there is nothing in the column.
-        text = {
-            n: pa.string() if len(left) == len(_TYPES) else next(iter(left), pa.string()) for n, left in kinds.items()
-        }
-        self.schema = pa.schema([(f.name, text.get(f.name, f.type)) for f in schema])
+        chosen = {name: kinds if len(kinds) < len(_TYPES) else {} for name, kinds in left.items()}
+        text = {name: next(iter(kinds), pa.string()) for name, kinds in chosen.items()}
+        self.schema = pa.schema([(f.name, text.get(f.name, f.type)) for f in self.schema])
+
+    @property
+    def left(self) -> dict[str, dict[pa.DataType, str]]:
+        """The types that columns of text may have, by what is in them."""
+        return self._left
 
     @property
     def n_rows(self) -> int:
@@ -96,7 +109,7 @@ class CsvPart(Part):
             yield from self._parse(numbers)
         except pa.ArrowInvalid as error:
             raise self._explained(numbers, error) from None
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise BadFile(f"{self.name} cannot be read: {error}") from None
 
     def _parse(self, numbers: Sequence[str]) -> Any:
@@ -158,7 +171,18 @@ def _still(kinds: dict[pa.DataType, str], column: pa.Array) -> dict[pa.DataType,
     filled = column.filter(pc.greater(pc.binary_length(column), 0))
     if not len(filled):
         return kinds
-    return {kind: like for kind, like in kinds.items() if pc.all(pc.match_substring_regex(filled, like)).as_py()}
+    return {kind: like for kind, like in kinds.items() if _fits(filled, kind, like)}
+
+
+def _fits(entries: pa.Array, kind: pa.DataType, like: str) -> bool:
+    if not pc.all(pc.match_substring_regex(entries, like)).as_py():
+        return False
+    if kind != pa.float64():
+        return True
+    text = entries.cast(pa.string())
+    numbers = text.cast(pa.float64())
+    same = pc.or_(pc.less_equal(pc.binary_length(text), _EXACT_LENGTH), pc.equal(numbers.cast(pa.string()), text))
+    return bool(pc.all(pc.and_(same, pc.is_finite(numbers))).as_py())
 
 
 def _as_type(array: pa.Array, field: pa.Field, name: str) -> pa.Array:
@@ -177,7 +201,7 @@ class CsvWriter(Writer):
     """Writes text; quotes stand where they are needed."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, rows: Rows) -> None:
-        self._packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if rows.name.endswith(".gz") else None
+        self._packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if rows.name.lower().endswith(".gz") else None
         self._file = self._packed or file
         self._decimal = rows.dialect.decimal
         self._delimiter = rows.dialect.delimiter_of(rows.name)
@@ -227,10 +251,19 @@ class Csv(Format):
     """CSV, TSV and their like."""
 
     name = "CSV"
-    suffixes = (".csv", ".tsv", ".tab", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".gz")
+    suffixes = (".csv", ".tsv", ".tab", ".txt", ".csv.gz", ".tsv.gz", ".tab.gz", ".txt.gz")
 
     def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
         return CsvPart(source, dialect)
+
+    def unify(self, parts: Sequence[Part]) -> None:
+        texts = [part for part in parts if isinstance(part, CsvPart)]
+        left = {
+            name: {kind: like for kind, like in kinds.items() if all(kind in part.left[name] for part in texts)}
+            for name, kinds in texts[0].left.items()
+        }
+        for part in texts:
+            part.take_types(left)
 
     def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
         return CsvWriter(file, schema, rows)
@@ -238,9 +271,21 @@ class Csv(Format):
     def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
         if isinstance(like, CsvPart):  # bytes, but of text
             return None
-        odd = [field.name for field in schema if pa.types.is_nested(field.type) or _is_bytes(field.type)]
-        return f"the columns {listed(odd)} hold lists, structures or bytes" if odd else None
+        odd = [field.name for field in schema if not _is_sayable(field.type)]
+        return (
+            f"the columns {listed(odd)} hold lists, structures, bytes or something else that is no text"
+            if odd
+            else None
+        )
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+def _is_sayable(kind: pa.DataType) -> bool:
+    """Whether values of a type can be written as text."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if "binary" in str(inner):
+        return False
+    try:
+        pa.nulls(1, inner).cast(pa.float32() if pa.types.is_float16(inner) else pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return False
+    return not pa.types.is_nested(inner)

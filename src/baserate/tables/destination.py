@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,7 @@ import pyarrow as pa
 from baserate.columns import Columns
 from baserate.errors import BadFile, BadOption
 from baserate.files import Staging, staging
+from baserate.inputs import listed
 from baserate.tables import formats
 from baserate.tables.base import Format, Part, Rows, Writer
 from baserate.tables.dialect import Dialect
@@ -38,6 +40,8 @@ class Destination:
         self, out: str | os.PathLike[str], parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
     ) -> None:
         self.dialect = dialect
+        if not isinstance(out, (str, os.PathLike)):
+            raise BadOption(f"out must be a path, not {out!r}")
         self.path = Path(out).resolve() if Path(out).is_symlink() else Path(out)  # what a link stands for is written
         self.is_pipe = os.fspath(out) == PIPE
         single = formats.of_name(self.path.name)
@@ -50,6 +54,8 @@ class Destination:
             raise BadOption("a format is said for pipes; a file has that of its name")
         elif self.is_folder:
             self.format = None  # each file has that of its twin
+            if self.path.suffix and not said_folder and not self.path.is_dir():
+                raise BadOption(f"{self.path} does not end as a format does; for a folder, write {self.path}{os.sep}")
         self._check(parts)
 
     def _check(self, parts: Sequence[Part]) -> None:
@@ -62,10 +68,14 @@ class Destination:
             raise BadFile(f"{self.path.name} cannot be written: no permission to write in the folder {place}")
         if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
             raise BadOption(f"{self.path} is there and is no table; choose a name with an ending, such as .parquet")
+        here = self.path.resolve()
         for part in parts:
-            read = Path(part.name)
-            if read.exists() and self.path.exists() and (read.samefile(self.path) or self.path in read.parents):
+            read = Path(part.name).resolve()
+            if read.exists() and (here in (read, *read.parents) or (here.is_file() and read.samefile(here))):
                 raise BadOption(f"{self.path} is what is read; write to another place, so that the predictions stay")
+        twice = [name for name, times in Counter(part.below for part in parts).items() if times > 1]
+        if self.is_folder and twice:
+            raise BadOption(f"two of the files would be {self.path / twice[0]}; write them to one file, or one by one")
         if self.is_folder and self.path.is_dir():
             strange = _not_ours(self.path)
             if strange is not None:
@@ -79,9 +89,13 @@ class Destination:
         """Whether columns that are text in a CSV file need types."""
         return self.format is not None and self.format.name != "CSV"
 
-    def check_columns(self, part: Part, schema: pa.Schema, columns: Columns) -> None:
-        """Refuse columns that the format cannot hold."""
+    def check_columns(self, parts: Sequence[Part], schema: pa.Schema, columns: Columns) -> None:
+        """Refuse columns that the format cannot hold, and files of which something would be lost."""
+        part = parts[0]
         kind = self.format or part.format
+        lost = [name for one in parts for name in one.only_here]
+        if lost and (kind.name != part.format.name or (len(parts) > 1 and not self.is_folder)):
+            raise BadOption(f"{self.path} would lose {listed(lost)}; write to a folder, or to {part.format.name}")
         reason = kind.refuses(schema, part, Rows(str(self.path), 0, columns, self.dialect))
         if reason is not None:
             raise BadOption(f"{self.path} cannot be {kind.name}: {reason}; choose another format, such as Parquet")
@@ -174,6 +188,8 @@ class StagedFile(Staged):
         if self._staging is not None:
             self._staging.commit()
         elif self._spool is not None:
+            if sys.stdout is None:
+                raise BadFile("standard output is closed")
             with self._spool.open() as file:
                 shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
             sys.stdout.buffer.flush()

@@ -15,14 +15,16 @@ class Dialect(NamedTuple):
 
     def checked(self) -> Dialect:
         """Refuse what makes no sense."""
-        if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
-            raise BadOption(f"the delimiter must be one character, not {self.delimiter!r}")
+        mark = "\t" if self.delimiter == "\\t" else self.delimiter
+        if mark is not None and not (isinstance(mark, str) and len(mark) == 1 and mark.isascii()):
+            raise BadOption(f"the delimiter must be one character, such as ';', not {mark!r}")
         if self.decimal not in (".", ","):
             raise BadOption(f"the decimal point must be '.' or ',', not {self.decimal!r}")
-        if self.decimal == (self.delimiter or ","):
-            raise BadOption("a comma cannot be decimal point and delimiter at once; say which delimiter there is")
-        return self
+        return self._replace(delimiter=mark)
 
     def delimiter_of(self, name: str) -> str:
         """The delimiter of a file with this name."""
-        return self.delimiter or ("\t" if name.removesuffix(".gz").endswith((".tsv", ".tab")) else ",")
+        mark = self.delimiter or ("\t" if name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ",")
+        if mark == self.decimal:
+            raise BadOption("a comma cannot be decimal point and delimiter at once; say which delimiter there is")
+        return mark

@@ -32,7 +32,8 @@ class MatrixPart(Part):
         k = matrix.shape[1]
         columns = [f"p_{c}" for c in (range(k) if classes is None else classes)]
         self.own = Columns(tuple(columns), None if classes is None else tuple(classes))
-        dtype = matrix.dtype.newbyteorder("=") if matrix.dtype.kind == "f" else np.dtype(np.float64)
+        native = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 8
+        dtype = matrix.dtype.newbyteorder("=") if native else np.dtype(np.float64)
         self.schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name in columns])
         self.arrays: dict[str, NDArray[Any]] = {}
         self.member = ""
@@ -56,7 +57,13 @@ class MatrixPart(Part):
         kind = self.schema.field(name).type
         at = self.own.names.index(name) if self.own is not None and name in self.own.names else None
         values = self.arrays[name][start : start + len(rows)] if at is None else rows[:, at]
+        if at is not None:
+            return pa.array(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()), kind)
         return pa.array(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")), kind)
+
+    @property
+    def only_here(self) -> list[str]:
+        return [name for name in self.arrays if name not in (*self.schema.names, self.member, "classes")]
 
 
 class Npy(Format):
@@ -67,12 +74,13 @@ class Npy(Format):
     magic = (b"\x93NUMPY",)
 
     def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
-        file = source.open()
+        if member is not None:
+            raise BadOption(f"{source.name} is one matrix without names, of which no columns can be chosen")
         try:
-            # A map of the file: only what is read comes into memory.
-            matrix = np.load(source.name, mmap_mode="r", allow_pickle=False)
-        except OSError:
-            matrix = np.load(io.BytesIO(file.read()), allow_pickle=False)
+            if source.path is not None:  # a map of the file: only what is read comes into memory
+                matrix = np.load(source.path, mmap_mode="r", allow_pickle=False)
+            else:
+                matrix = np.load(io.BytesIO(source.open().read()), allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise BadFile(f"{source.name} is not a whole NPY file of numbers: {error}") from None
         return MatrixPart(source, self, matrix, None)
@@ -89,7 +97,7 @@ class NpyWriter(Writer):
     """Writes a matrix, row by row."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, rows: Rows) -> None:
-        self._file, self._columns = file, list(rows.columns.names)
+        self._file, self._columns = file, [name for name in schema.names if name in rows.columns.names]
         self._dtype = np.result_type(*(schema.field(name).type.to_pandas_dtype() for name in self._columns))
         shape = (rows.n_rows, len(self._columns))
         header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
@@ -118,19 +126,26 @@ class Npz(Format):
         part = MatrixPart(source, self, matrix, [str(c) for c in classes] if named and classes is not None else None)
         part.arrays, part.member, part.packed = arrays, name, packed
         for one, values in arrays.items():
-            if values.shape == (len(matrix),) and one not in part.schema.names:
+            if values.shape == (len(matrix),) and one not in part.schema.names and values.dtype.kind in "biufUSmM":
                 part.schema = part.schema.append(pa.field(one, pa.array(values[:1]).type))
         return part
 
     def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
-        return NpzWriter(file, like, rows)
+        return NpzWriter(file, schema, like, rows)
+
+    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
+        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        return f"the columns {listed(nested)} hold lists or structures" if nested else None
 
 
 class NpzWriter(Writer):
     """Collects the matrix, and writes it with the other arrays in the end."""
 
-    def __init__(self, file: BinaryIO, like: Part, rows: Rows) -> None:
-        self._file, self._rows, self._like = file, rows, like
+    def __init__(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> None:
+        self._file, self._like = file, like
+        self._columns = [name for name in schema.names if name in rows.columns.names]
+        found = dict(zip(rows.columns.names, rows.columns.classes or (), strict=False))
+        self._classes = [str(found[name]) for name in self._columns] if len(self._columns) == len(found) else None
         self._tables: list[pa.Table] = []
 
     def write(self, table: pa.Table) -> None:
@@ -138,16 +153,26 @@ class NpzWriter(Writer):
 
     def close(self) -> None:
         table = pa.concat_tables(self._tables)
-        columns = [table.column(name).to_numpy() for name in self._rows.columns.names]
-        matrix = np.stack(columns, axis=1)
-        like = self._like
-        arrays: dict[str, Any]
+        matrix = np.stack([table.column(name).to_numpy() for name in self._columns], axis=1)
+        like, arrays, packed = self._like, {}, False
         if isinstance(like, MatrixPart) and like.arrays:
-            arrays = like.arrays | {like.member: matrix}
+            arrays, packed = like.arrays | {like.member: matrix}, like.packed
         else:
-            others = [name for name in table.column_names if name not in self._rows.columns.names]
-            arrays = {name: table.column(name).to_numpy() for name in others} | {"probs": matrix}
-        (np.savez_compressed if isinstance(like, MatrixPart) and like.packed else np.savez)(self._file, **arrays)
+            others = [name for name in table.column_names if name not in self._columns]
+            arrays = {name: _plain(table.column(name)) for name in others} | {"probs": matrix}
+            if self._classes is not None:
+                arrays["classes"] = np.array(self._classes)
+        # Not by savez, to which an array called "file" could not be told.
+        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _plain(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as an array without Python objects."""
+    values = column.to_numpy()
+    return values if values.dtype.kind != "O" else np.array(["" if v is None else str(v) for v in column.to_pylist()])
 
 
 def _arrays(source: Source) -> tuple[dict[str, NDArray[Any]], bool]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO
@@ -51,11 +53,21 @@ class ParquetPart(Part):
         return about.num_rows, sum(leaf.total_uncompressed_size for leaf in wanted)
 
     def _read(self, group: int, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        opened = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
-        with reading(self.name), pq.ParquetFile(self._open(), **opened) as file:
-            yield from file.iter_batches(
+        with reading(self.name):
+            yield from self._file().iter_batches(
                 batch_rows, row_groups=[group], columns=None if columns is None else list(columns), use_threads=False
             )
+
+    def _file(self) -> Any:
+        """The file, opened once by each thread for as long as it reads nothing else."""
+        if getattr(_open, "part", None) is not self:
+            _open.part, _open.file = self, None  # the one before is closed when nobody reads it
+            opened = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
+            _open.file = pq.ParquetFile(self._open(), **opened)
+        return _open.file
+
+
+_open = threading.local()
 
 
 class ParquetWriter(Writer):
@@ -89,19 +101,26 @@ class Parquet(Format):
     def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
         return ParquetWriter(file, schema, like, rows)
 
+    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
+        try:
+            pq.write_table(schema.empty_table(), io.BytesIO())
+        except (pa.ArrowException, NotImplementedError) as error:
+            return f"it has a column of a type that Parquet does not know ({error})"
+        return None
+
 
 def _like(part: Part, schema: pa.Schema, rows: Rows) -> dict[str, Any]:
     """Options that make a file like another one."""
     # Hardly two adjusted probabilities are equal, so a dictionary of them would be made in vain.
-    plain = {name for name in schema.names if name not in rows.columns.names}
+    others = {name for name in schema.names if name not in rows.columns.names}
     if not isinstance(part, ParquetPart) or part.metadata.num_row_groups == 0:
-        return {"use_dictionary": sorted(plain)}
+        return {"use_dictionary": sorted(others)}
     group = part.metadata.row_group(0)
     leaves = {leaf.path_in_schema: leaf for leaf in (group.column(i) for i in range(group.num_columns))}
     top = {path: path.split(".")[0] for path in leaves}
-    with_dictionary = [p for p, leaf in leaves.items() if leaf.has_dictionary_page and top[p] in plain]
+    with_dictionary = [p for p, leaf in leaves.items() if leaf.has_dictionary_page and top[p] in others]
     sorting = group.sorting_columns
-    ordered = [one for one in sorting if top[list(leaves)[one.column_index]] in plain]
+    ordered = [one for one in sorting if top[list(leaves)[one.column_index]] in others]
     return {
         "compression": {path: _codec(leaf.compression) for path, leaf in leaves.items()},
         "use_dictionary": with_dictionary,

@@ -6,11 +6,12 @@ import glob
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -32,6 +33,8 @@ def find(where: Any, dialect: Dialect, member: str | None) -> list[Part]:
     if type(where).__module__ == "pyarrow._dataset":
         parts = list(_of_dataset(where))
     elif where == PIPE:
+        if sys.stdin is None:
+            raise BadFile("standard input is closed; name a file, or pipe something in")
         piped = Source("standard input", "stdin", _spooled(sys.stdin.buffer).open, {})
         parts = [formats.part(piped, dialect, member)]
         parts[0].below = f"stdin{parts[0].format.suffixes[0]}"
@@ -42,10 +45,20 @@ def find(where: Any, dialect: Dialect, member: str | None) -> list[Part]:
 
 
 def _named(where: Any) -> list[Source]:
-    if isinstance(where, (list, tuple)):
-        if not where:
-            raise BadOption("the list of files is empty")
-        return [source for one in where for source in _named(one)]
+    """The files that one name, or several, stand for."""
+    if not isinstance(where, (list, tuple)):
+        return _meant(where)
+    if not where:
+        raise BadOption("the list of files is empty")
+    found = [source for one in where for source in _meant(one)]
+    paths = [Path(source.name).absolute() for source in found]
+    if len({source.below for source in found}) < len(found):  # files of one name in several folders
+        root = Path(os.path.commonpath([path.parent for path in paths]))
+        found = [s._replace(below=p.relative_to(root).as_posix()) for s, p in zip(found, paths, strict=True)]
+    return found
+
+
+def _meant(where: Any) -> list[Source]:
     text = os.fspath(where)
     if "://" in text:
         raise BadOption(f"{text} is not on this machine; pass pyarrow.dataset.dataset(...) on it, or fetch it first")
@@ -56,10 +69,8 @@ def _named(where: Any) -> list[Source]:
         return [_source(path, path.parent)]
     matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # a Path has no absolute patterns
     found = [Path(name) for name in matches if Path(name).is_file()]
-    if not found and glob.has_magic(text):
-        raise BadFile(f"no file matches {text}")
     if not found:
-        raise BadFile(f"there is no file {text}")
+        raise BadFile(f"no file matches {text}" if glob.has_magic(text) else f"there is no file {text}")
     fixed = PurePosixPath(text.split("*")[0].split("?")[0].split("[")[0] + "x").parent
     return [_source(file, Path(fixed)) for file in found]
 
@@ -86,7 +97,8 @@ def _source(path: Path, root: Path) -> Source:
         with path.open("rb") as pipe:
             return Source(str(path), path.name, _spooled(pipe).open, {})
     below = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
-    return Source(str(path), below.as_posix(), partial(pa.OSFile, str(path)), _partition(below.parent.parts))
+    opened = partial(pa.OSFile, str(path))
+    return Source(str(path), below.as_posix(), opened, _partition(path.parent.parts), str(path))
 
 
 def _partition(folders: Sequence[str]) -> dict[str, Any]:
@@ -102,6 +114,10 @@ def _spooled(pipe: BinaryIO) -> Spool:
     return spool
 
 
+def _hive(value: Any) -> str:
+    return _NOTHING if value is None else quote(str(value), safe="")
+
+
 def _of_dataset(dataset: Any) -> Iterator[Part]:
     import pyarrow.dataset as ds  # which brings pandas, and takes as long to load as all the rest
 
@@ -110,7 +126,7 @@ def _of_dataset(dataset: Any) -> Iterator[Part]:
         return
     for number, fragment in enumerate(dataset.get_fragments()):
         partition = ds.get_partition_keys(fragment.partition_expression)
-        folders = "/".join(f"{name}={_NOTHING if value is None else value}" for name, value in partition.items())
+        folders = "/".join(f"{quote(name)}={_hive(value)}" for name, value in partition.items())
         below = PurePosixPath(folders) / f"{number:05d}-{PurePosixPath(fragment.path).name}"
         opened = partial(fragment.filesystem.open_input_file, fragment.path)
         source = Source(fragment.path, str(below), opened, partition)
@@ -127,21 +143,24 @@ def _nothing() -> None:
 def _check_alike(parts: Sequence[Part]) -> None:
     """All files have the same columns, of the same types."""
     first = parts[0]
+    types = {field.name: field.type for field in first.schema}
     for part in parts:
-        repeated = [name for name in part.schema.names if part.schema.names.count(name) > 1]
-        if repeated:
-            raise BadFile(f"{part.name} has {part.schema.names.count(repeated[0])} columns called {repeated[0]!r}")
+        names = part.schema.names
+        repeated = next((name for name, times in Counter(names).items() if times > 1), None)
+        if repeated is not None:
+            raise BadFile(f"{part.name} has {names.count(repeated)} columns called {repeated!r}")
         if part.format.name != first.format.name:
             raise BadFile(f"{first.name} is {first.format.name}, but {part.name} is {part.format.name}")
-        absent = [name for name in first.schema.names if name not in part.schema.names]
-        extra = [name for name in part.schema.names if name not in first.schema.names]
+        absent, extra = (
+            [name for name in types if name not in set(names)],
+            [name for name in names if name not in types],
+        )
         if absent or extra:
             what = f"lacks {listed(absent)}" if absent else f"has {listed(extra)} besides"
             raise BadFile(f"the columns change between files: {part.name} {what}, compared with {first.name}")
         for field in part.schema:
-            there = first.schema.field(field.name).type
-            if field.type != there:
+            if field.type != types[field.name]:
                 raise BadFile(
-                    f"column {field.name!r} changes its type between files: it is {there} in {first.name}, but "
-                    f"{field.type} in {part.name}"
+                    f"column {field.name!r} changes its type between files: it is {types[field.name]} in {first.name}, "
+                    f"but {field.type} in {part.name}"
                 )

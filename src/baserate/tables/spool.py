@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -10,6 +11,8 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from baserate.errors import BadFile
 
 _FOLDER = Path("/proc/self/fd")
 
@@ -30,8 +33,14 @@ class Spool:
     @contextlib.contextmanager
     def writing(self) -> Iterator[BinaryIO]:
         """The empty file, to be filled once."""
-        with self._path.open("r+b", buffering=1 << 20) as file:
-            yield file
+        try:
+            with self._path.open("r+b", buffering=1 << 20) as file:
+                yield file
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                raise
+            folder = tempfile.gettempdir()
+            raise BadFile(f"no space for a temporary file in {folder}; set TMPDIR to a folder with more") from None
 
     def open(self) -> Any:
         """A reader of its own position."""
