@@ -444,7 +444,7 @@ def test_columns_of_text_get_types_where_all_of_it_fits(tmp_path: Path) -> None:
 def test_classes_of_npz_keep_their_order(tmp_path: Path) -> None:
     p = predictions(30)
     np.savez(tmp_path / "abc.npz", probs=p, classes=["cat", "dog", "owl"], row=np.arange(30))
-    np.savez(tmp_path / "cba.npz", probs=p[:, ::-1], classes=["owl", "dog", "cat"], extra=np.zeros((2, 2)))
+    np.savez(tmp_path / "cba.npz", probs=p[:, ::-1], classes=["owl", "dog", "cat"], extra=np.zeros((2, 2, 2)))
     result = br.adjust(tmp_path / "abc.npz", RATES, out=tmp_path / "x.npz")
     result.apply(tmp_path / "cba.npz", out=tmp_path / "y.npz")
     with np.load(tmp_path / "x.npz") as x, np.load(tmp_path / "y.npz") as y:
