@@ -49,10 +49,14 @@ def make(path: Path, n: int) -> None:
 
 
 def scan(path: Path, out: Path, loss: str) -> dict[str, Any]:
-    began = time.perf_counter()
-    for _ in ds.dataset(path).scanner(columns=COLUMNS).to_batches():
-        pass
-    return {"seconds": time.perf_counter() - began}
+    """The best of three: the first one in a process also pays for memory that the others find there."""
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        for _ in ds.dataset(path).scanner(columns=COLUMNS).to_batches():
+            pass
+        seconds.append(time.perf_counter() - began)
+    return {"seconds": min(seconds)}
 
 
 def copy(path: Path, out: Path, loss: str) -> dict[str, Any]:
