@@ -24,15 +24,18 @@ FLOORS = [
     ["engines", "solver"],
     ["kernels", "secant"],
     ["problem"],
-    ["feasibility", "pose", "text"],
+    ["feasibility", "origin", "pose", "text"],
     ["fit", "result"],
     ["adjust"],
     ["advise", "compare", "many", "estimators", "sensitivity", "shifts", "theory"],
-    ["demo", "faults", "plots", "report"],
+    ["demo", "faults", "moves", "plots"],
+    ["report"],
     ["study"],
     ["cli"],
     ["__main__"],
 ]
+# An answer hands itself over to those who make a page of it.
+HANDS_OVER = {"result": "report"}
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 
 
@@ -58,7 +61,8 @@ def test_a_room_imports_only_rooms_below_it(path: Path) -> None:
     if room == "__init__":
         return
     assert room in FLOOR_OF, "a new room needs a floor"
-    above = {other for other in imported_rooms(path) if other != room and FLOOR_OF[other] >= FLOOR_OF[room]}
+    others = imported_rooms(path) - {room, HANDS_OVER.get(room)}
+    above = {other for other in others if FLOOR_OF[other] >= FLOOR_OF[room]}
     assert not above
 
 

@@ -14,6 +14,7 @@ from baserate.errors import BadOption, BadRates
 from baserate.fit import Names, Stop, fit, settled
 from baserate.inputs import label
 from baserate.losses.base import Loss
+from baserate.origin import Origin
 from baserate.pose import Case, RatesLike, Rows, case, pose
 from baserate.problem import Problem, Written
 from baserate.progress import Progress
@@ -230,12 +231,12 @@ def prior_adjust(
         raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
     ratio = np.divide(new[keep], old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
     solution = settled(np.log(ratio), new[keep])
-    return _adjustment(posed, problem, solution, problem.finish(solution.point.shift), "prior", again=None)
+    return _adjustment(posed, problem, solution, problem.finish(solution.point.shift), "prior", what_if=None)
 
 
 def _solved(posed: Case, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None) -> Adjustment:
     problem, solution, written = fit(posed.problem, posed.known.classes, stop, present)
-    return _adjustment(posed, problem, solution, written, "adjust", again=partial(_what_if, posed, stop))
+    return _adjustment(posed, problem, solution, written, "adjust", what_if=partial(_what_if, posed, stop))
 
 
 def _what_if(posed: Case, stop: Stop, rates: RatesLike, present: Adjustment) -> Adjustment:
@@ -267,7 +268,7 @@ def _adjustment(
     solution: Solution,
     written: Written,
     procedure: str,
-    again: Callable[..., Adjustment] | None,
+    what_if: Callable[..., Adjustment] | None,
 ) -> Adjustment:
     model, shift, region = problem.model, solution.point.shift, problem.kept_region
     moved, mean = written
@@ -302,7 +303,7 @@ def _adjustment(
         procedure=procedure,
         answer=problem.engine.answer(),
         frame=posed.frame,
-        again=again,
+        origin=Origin(problem.engine, what_if),
     )
 
 

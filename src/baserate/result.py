@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from baserate.frames import Frame, is_frame, take_apart
 from baserate.inputs import Reading, as_classes, as_flag, as_matrix, by_name, one_per_class
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
+from baserate.origin import Origin
 from baserate.partitions import is_partitioned
 from baserate.pose import Rows, opened
 from baserate.problem import Problem, RowModel
@@ -137,7 +138,7 @@ class Adjustment:
     procedure: str
     answer: FloatArray | None
     frame: Frame | None
-    again: Callable[..., Adjustment] | None
+    origin: Origin | None
 
     @property
     def loss(self) -> Loss:
@@ -267,14 +268,15 @@ class Adjustment:
         >>> result.what_if([0.45, 0.55]).certificate.loss_reduction > result.certificate.loss_reduction
         True
         """
-        if self.again is None:
+        if self.origin is None or self.origin.what_if is None:
             why = "is Bayes' rule for its rates" if self.procedure == "prior" else "holds the shift but no rows"
             raise BaserateError(f"this adjustment {why}; call adjust(probs, rates) instead")
-        return self.again(rates, self)
+        adjustment: Adjustment = self.origin.what_if(rates, self)
+        return adjustment
 
     def without_rows(self) -> Adjustment:
         """The same without the adjusted rows: what a long-lived object keeps."""
-        return replace(self, answer=None, frame=None, again=None)
+        return replace(self, answer=None, frame=None, origin=None)
 
     def without_guarantee(self) -> Adjustment:
         """The same without what is guaranteed, for a shift that was made without rows."""
@@ -283,7 +285,25 @@ class Adjustment:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in a file or on another machine is the answer, not the question.
-        return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"again": None}
+        return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"origin": None}
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a page about this adjustment: HTML in one file that needs no other, or Markdown.
+
+        It says what was done, what is guaranteed and under which condition, shows the rates, and how rows moved. It
+        needs ``pip install "baserate[report]"``.
+
+        Parameters
+        ----------
+        path : path-like
+            Its ending is ``.html`` or ``.md``.
+        **options
+            ``y``, the labels of the rows, for what it was worth beside all procedures; ``old_rates``, those in
+            training; ``title``; ``note``.
+        """
+        from baserate.report import write_report  # the page looks at the answer, not the answer at the page
+
+        write_report(path, self, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
@@ -394,7 +414,7 @@ def _from_fields(fields: Mapping[str, Any], loss: Loss | None) -> Adjustment:
         procedure=str(fields["procedure"]),
         answer=None,
         frame=None,
-        again=None,
+        origin=None,
     )
 
 

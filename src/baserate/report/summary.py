@@ -1,0 +1,245 @@
+"""What a report says, as plain values: sentences, numbers and tables."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.arrays import FloatArray
+from baserate.compare import Comparison, compare
+from baserate.losses.base import short_name
+from baserate.moves import Moves, moves, predictions
+from baserate.report.call import call
+from baserate.report.words import loss_name, number, rows_said, signed
+from baserate.result import Adjustment
+
+SHOWN = 12
+"""Classes in the first table; of more, those that changed most, and all of them in a folded one."""
+
+_PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "narwhals", "numba", "pyarrow", "dask")
+
+
+def summary(
+    result: Adjustment,
+    *,
+    y: ArrayLike | None = None,
+    old_rates: Any = None,
+    title: str = "Predictions adjusted to class rates",
+    note: str = "",
+    command: str | None = None,
+) -> dict[str, Any]:
+    """All that a report says.
+
+    Parameters
+    ----------
+    result : Adjustment
+    y : array-like of shape (n,), optional
+        Labels of the rows. With them the report says what the adjustment was worth, beside all procedures.
+    old_rates : array-like of shape (k,), optional
+        Rates in training, for prior adjustment beside the others.
+    title, note : str
+    command : str, optional
+        What was typed.
+
+    Returns
+    -------
+    dict
+        Of texts, numbers, lists and dicts.
+    """
+    moved = moves(result)
+    order = np.argsort(-np.abs(result.rates - result.before), kind="stable")
+    table = _rates(result)
+    return {
+        "title": title,
+        "note": note,
+        "done": _done(result),
+        "guarantee": _guarantee(result),
+        "caveats": _caveats(result),
+        "exact": result.certificate.known.kind == "exact",
+        "rates": [table[j] for j in np.sort(order[:SHOWN])],
+        "all_rates": table if len(table) > SHOWN else [],
+        "facts": _facts(result),
+        "moved": _moved(result, moved),
+        "moves": moved,
+        "extremes": _extremes(result, moved),
+        "worth": None if y is None else _worth(compared(result, y, old_rates)),
+        "versions": _versions(),
+        "call": call(result),
+        "command": command,
+    }
+
+
+def _done(result: Adjustment) -> str:
+    rows = f"{rows_said(result.n_rows)} with {result.model.n_classes} classes"
+    if result.procedure == "prior":
+        return (
+            f"Prior probability adjustment (PPA): each probability of {rows} was multiplied by the new rate of its "
+            "class over the old one, and each row was divided by its sum. The rows were not looked at to find the "
+            "factors, so their mean need not be the new rates."
+        )
+    kind = "Bounded" if result.bounded else "Unbounded"
+    mean = "the wanted class rates" if result.certificate.known.kind == "exact" else "class rates that are possible"
+    return (
+        f"{kind} adjustment for the {loss_name(result)} changed the predictions of {rows} so that their mean is "
+        f"{mean}, and by no more than that takes: of all predictions with such a mean, these are the nearest ones in "
+        f"the sense of the {loss_name(result)}."
+    )
+
+
+def _guarantee(result: Adjustment) -> dict[str, str]:
+    certificate, prior = result.certificate, result.procedure == "prior"
+    fall, loss = certificate.loss_reduction, "log loss" if prior else loss_name(result)
+    condition = certificate.known.condition(approximate=certificate.batch_size != result.n_rows)
+    if np.isnan(fall):
+        return {"headline": "Nothing is guaranteed.", "condition": "It was made without rows."}
+    if fall < 0:
+        return {
+            "headline": f"The mean {loss} may rise, by at most {number(-fall)}.",
+            "condition": f"That holds {condition}.",
+        }
+    return {
+        "headline": f"The mean {loss} of these rows falls by at least {number(fall)}.",
+        "condition": f"That holds whatever the labels of the rows are, {condition}.",
+    }
+
+
+def _caveats(result: Adjustment) -> list[str]:
+    said = ["For other rows, and for another loss, nothing is guaranteed."]
+    if not result.converged:
+        residual = number(result.certificate.residual)
+        said.append(
+            f"The search stopped early: the rates are off by up to {residual}. What is guaranteed holds nevertheless."
+        )
+    if result.certificate.known.kind == "exact" and result.procedure != "prior":
+        said.extend(_if_wrong(result))
+    if result.model.reading.smoothing:
+        amount = f"{result.model.reading.smoothing:g}"
+        said.append(f"{amount} was added to every probability first, and the fall is counted from there.")
+    if not result.bounded and result.model.loss.domain.low < 0:
+        said.append("Unbounded adjustment may leave entries below 0 or above 1, which are no probabilities.")
+    return said
+
+
+def _if_wrong(result: Adjustment) -> list[str]:
+    """What a rate that is off by a percentage point does to the guarantee."""
+    worth = result.certificate.sensitivity
+    if not np.isfinite(worth).any() or np.nanmax(worth) == np.nanmin(worth):
+        return []
+    high, low = int(np.nanargmax(worth)), int(np.nanargmin(worth))
+    change = (worth[high] - worth[low]) / 100
+    names = _names(result)
+    return [
+        "If the given rates are wrong, the guarantee changes: most of all if a percentage point belongs to "
+        f"{names[low]!r} that was given to {names[high]!r}; then it is less by about {number(change)}. Rates that are "
+        "only known roughly should be given as bounds or counts."
+    ]
+
+
+def _rates(result: Adjustment) -> list[dict[str, Any]]:
+    low, high = result.certificate.bounds
+    columns = (_names(result), result.before, result.wanted, low, high, result.rates, result.shift)
+    return [
+        {
+            "name": name,
+            "before": number(before),
+            "wanted": number(wanted),
+            "at_least": number(least),
+            "at_most": number(most),
+            "achieved": number(rate),
+            "change": signed(100 * (rate - before)),
+            "shift": signed(shift),
+        }
+        for name, before, wanted, least, most, rate, shift in zip(*columns, strict=True)
+    ]
+
+
+def _facts(result: Adjustment) -> list[tuple[str, str]]:
+    certificate = result.certificate
+    facts = [
+        ("rows", f"{result.n_rows:,}"),
+        ("classes", f"{result.model.n_classes:,}"),
+        ("loss", repr(result.loss)[:200]),
+        ("largest error of a rate", number(certificate.residual)),
+        ("duality gap, how far from the nearest answer it may be", number(certificate.gap)),
+        ("passes over the rows", str(result.n_passes)),
+        ("engine", result.engine),
+        ("converged", "yes" if result.converged else "no"),
+    ]
+    if certificate.batch_size != result.n_rows:
+        facts.insert(1, ("effective rows, by their weights", f"{certificate.batch_size:,}"))
+    for bound in result.active if certificate.known.kind != "exact" else ():
+        what = "the distance from the given rates" if bound.of is None else f"{bound.of}"
+        facts.append((f"held at its {bound.side} bound", f"{what}: {number(bound.value)}"))
+    return facts
+
+
+def _moved(result: Adjustment, moved: Moves) -> list[str]:
+    n, entries = result.n_rows, result.n_rows * result.model.n_classes
+    said = [f"{moved.turned:,} of {rows_said(n)} have another most probable class now ({moved.turned / n:.1%})."]
+    if moved.zeros_before or moved.zeros_after:
+        said.append(
+            f"{moved.zeros_before:,} of {entries:,} entries were exactly 0 before, and {moved.zeros_after:,} are now. "
+            "If a class occurs where it has probability 0, log loss is infinite."
+        )
+    if moved.outside:
+        said.append(f"{moved.outside:,} of {entries:,} entries are below 0 or above 1.")
+    return said
+
+
+def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, str]]:
+    """The rows that moved farthest: what was most probable before and after."""
+    names = _names(result)
+
+    def likely(row: FloatArray) -> str:
+        j = int(row.argmax())
+        return f"{names[j]} {number(row[j])}"
+
+    return [
+        {"row": one.row, "moved": number(one.moved), "before": likely(one.before), "after": likely(one.after)}
+        for one in moved.extremes
+        if one.moved > 0
+    ]
+
+
+def compared(result: Adjustment, y: ArrayLike, old_rates: Any) -> Comparison:
+    """What each procedure was worth, by the labels."""
+    p, weights = predictions(result)
+    return compare(p, y, result.certificate.known, old_rates, classes=result.classes, sample_weight=weights)
+
+
+def _worth(found: Comparison) -> dict[str, Any]:
+    losses = [short_name(loss) for loss in found.losses]
+    rows = [
+        {
+            "procedure": name,
+            "cells": [
+                {
+                    "mean": number(found.mean[i, j]),
+                    "change": "" if i == 0 else signed(found.change[i, j]),
+                    "interval": "" if i == 0 else f"{signed(found.low[i, j])} to {signed(found.high[i, j])}",
+                }
+                for j in range(len(losses))
+            ],
+        }
+        for i, name in enumerate(found.procedures)
+    ]
+    return {"losses": losses, "rows": rows, "confidence": f"{100 * found.confidence:g} %", "notes": list(found.notes)}
+
+
+def _names(result: Adjustment) -> list[str]:
+    k = result.model.n_classes
+    return [f"class {j}" for j in range(k)] if result.classes is None else [str(name) for name in result.classes]
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("Python", platform.python_version())]
+    for name in _PACKAGES:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return found
