@@ -47,7 +47,7 @@ pictures: $(VENV)/.dev
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install --quiet -e ".[report]"
 	touch $@
 
 $(VENV)/.study: $(VENV)/.run

@@ -11,6 +11,7 @@ import click
 import baserate
 from baserate.cli.bench import bench
 from baserate.cli.check import check
+from baserate.cli.demo import demo
 from baserate.cli.study import study
 from baserate.cli.tables import adjust, apply, fit, prior
 
@@ -30,14 +31,6 @@ def main(context: click.Context) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that cannot be shown is no reason to fail
-
-
-@click.command(short_help="A classifier meets another population: the whole story on real data.")
-def demo() -> None:
-    """Train a model, meet a place with other class rates, adjust, and compare: the whole story on real data."""
-    from baserate.demo import main as tell
-
-    tell()
 
 
 for command in (adjust, fit, apply, prior, check, study, bench, demo):

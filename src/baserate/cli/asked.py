@@ -20,7 +20,7 @@ from baserate.cli.options import names
 from baserate.cli.said import say
 from baserate.errors import BadFile, BadOption
 from baserate.rates import Rates
-from baserate.report import write_report
+from baserate.report import check_report, write_report
 from baserate.result import Adjustment
 from baserate.tables import Files
 
@@ -88,6 +88,8 @@ class Asked:
 
     def check_places(self, out: str | None) -> None:
         """Refuse what would else only be noticed after a long time."""
+        if self["report"] is not None:
+            check_report(self["report"])
         for path in self._beside:
             if not path.absolute().parent.is_dir():
                 raise BadFile(f"there is no folder {path.parent} to write {path.name} in")
