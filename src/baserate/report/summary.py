@@ -150,7 +150,7 @@ def _rates(result: Adjustment) -> list[dict[str, Any]]:
             "at_least": number(least),
             "at_most": number(most),
             "achieved": number(rate),
-            "change": signed(100 * (rate - before)),
+            "change": f"{100 * (rate - before):+.1f}",
             "shift": signed(shift),
         }
         for name, before, wanted, least, most, rate, shift in zip(*columns, strict=True)
@@ -190,13 +190,13 @@ def _moved(result: Adjustment, moved: Moves) -> list[str]:
     return said
 
 
-def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, str]]:
+def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, Any]]:
     """The rows that moved farthest: what was most probable before and after."""
     names = _names(result)
 
-    def likely(row: FloatArray) -> str:
+    def likely(row: FloatArray) -> dict[str, str]:
         j = int(row.argmax())
-        return f"{names[j]} {number(row[j])}"
+        return {"name": names[j], "probability": number(row[j])}
 
     return [
         {"row": one.row, "moved": number(one.moved), "before": likely(one.before), "after": likely(one.after)}
@@ -219,8 +219,10 @@ def _worth(found: Comparison) -> dict[str, Any]:
             "cells": [
                 {
                     "mean": number(found.mean[i, j]),
-                    "change": "" if i == 0 else signed(found.change[i, j]),
-                    "interval": "" if i == 0 else f"{signed(found.low[i, j])} to {signed(found.high[i, j])}",
+                    "change": signed(found.change[i, j]) if i and np.isfinite(found.change[i, j]) else "",
+                    "interval": f"{signed(found.low[i, j])} to {signed(found.high[i, j])}"
+                    if i and np.isfinite([found.low[i, j], found.high[i, j]]).all()
+                    else "",
                 }
                 for j in range(len(losses))
             ],

@@ -1,0 +1,214 @@
+"""The report: what it says, that it stays text, and how a real browser takes it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import baserate as br
+from baserate.errors import BadOption
+from baserate.moves import moves
+
+NASTY = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "a\"quote' & `tick` | pipe",
+    "שלום عربي",
+    "🦉🦉",
+    "x" * 300,
+]
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+
+
+def predictions(n: int = 200, k: int = 3, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.ones(k), size=n)
+
+
+def labels(p: np.ndarray, seed: int = 1) -> np.ndarray:
+    return (np.random.default_rng(seed).random((len(p), 1)) > p.cumsum(axis=1)).sum(axis=1)
+
+
+def wanted(k: int) -> np.ndarray:
+    rates = np.arange(1.0, k + 1)
+    return rates / rates.sum()
+
+
+def page(folder: Path, result: br.Adjustment, name: str = "report.html", **options: Any) -> str:
+    result.report(folder / name, **options)
+    return (folder / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_what_was_done_and_what_is_guaranteed_comes_first(tmp_path: Path, name: str) -> None:
+    p = predictions()
+    result = br.adjust(p, {"a": 0.5, "b": 0.3, "c": 0.2}, classes=["a", "b", "c"])
+    text = page(tmp_path, result, name, note="for Ann")
+    fall = f"{result.certificate.loss_reduction:.4f}"
+    order = ["for Ann", "Bounded adjustment for the log loss", fall, "if the wanted rates are those of these rows"]
+    order += [f"{value:.4f}" for value in result.before] + ["nothing is guaranteed", "moved far", "br.adjust(probs"]
+    places = [text.replace("rows that moved farthest", "moved far").find(one) for one in order]
+    assert -1 not in places, order[places.index(-1)]
+    assert places == sorted(places)
+
+
+def test_every_kind_of_adjustment_has_its_words(tmp_path: Path) -> None:
+    p = predictions()
+    said = {
+        "with 90 % confidence": br.adjust(p, br.Rates.from_counts([50, 30, 20], 0.9)),
+        "Unbounded adjustment for the Brier score": br.adjust(p, [0.5, 0.3, 0.2], loss="brier", bounded=False),
+        "entries are below 0 or above 1": br.additive(p, [0.8, 0.1, 0.1]),
+        "Prior probability adjustment (PPA)": br.prior_adjust(p, [0.3, 0.3, 0.4], [0.5, 0.3, 0.2]),
+        "may rise, by at most": br.prior_adjust(p, [0.1, 0.1, 0.8], [0.2, 0.3, 0.5]),
+        "0.001 was added to every probability first": br.adjust(p, [0.5, 0.3, 0.2], zeros=1e-3),
+        "falls by at least 0.0000": br.adjust(p, br.Rates.between(None, None)),
+        "from_logits=True": br.adjust(np.log(p), [0.5, 0.3, 0.2], from_logits=True),
+        "br.losses.Power(": br.adjust(p, [0.5, 0.3, 0.2], loss=br.losses.Power(1.5)),
+    }
+    for words, result in said.items():
+        assert words in page(tmp_path, result), words
+
+
+def test_with_labels_it_says_what_it_was_worth(tmp_path: Path) -> None:
+    p = predictions(400)
+    y = labels(p)
+    rates = np.bincount(y, minlength=3) / len(y)
+    result = br.adjust(p, rates)
+    text = page(tmp_path, result, y=y, old_rates=[0.3, 0.3, 0.4])
+    found = br.compare(p, y, rates, [0.3, 0.3, 0.4])
+    for i, name in enumerate(found.procedures):
+        assert f"<td>{name}</td><td>" in text
+        if np.isfinite(found.mean[i]).all():
+            assert f"<td>{found.mean[i, 0]:.4f}</td>" in text
+
+
+def test_rows_that_moved_most_are_named(tmp_path: Path) -> None:
+    p = predictions(300)
+    result = br.adjust(p, [0.6, 0.3, 0.1], loss="brier")
+    moved = br.losses.Brier().divergence(p, result.probs)
+    seen = moves(result)
+    assert [one.row for one in seen.extremes] == [f"row {i}" for i in np.argsort(-moved, kind="stable")[:10]]
+    assert seen.turned == int((p.argmax(axis=1) != result.probs.argmax(axis=1)).sum())
+    assert (seen.zeros_before, seen.zeros_after) == (0, int((result.probs == 0).sum()))
+    assert (seen.counts.sum(axis=(1, 2)) == 300).all()
+    assert f"{seen.zeros_after} are now" in page(tmp_path, result)
+
+
+def test_files_have_reports_too(tmp_path: Path) -> None:
+    p = predictions(50, 2)
+    pq.write_table(pa.table({"p_a": p[:, 0], "p_b": p[:, 1]}), tmp_path / "in.parquet")
+    result = br.adjust(tmp_path / "in.parquet", {"a": 0.3, "b": 0.7}, out=tmp_path / "out.parquet")
+    assert re.search(r"row \d+ of .*in\.parquet", page(tmp_path, result))
+
+
+def test_names_stay_text(tmp_path: Path) -> None:
+    p = predictions(60, len(NASTY))
+    result = br.adjust(p, wanted(len(NASTY)), classes=NASTY)
+    text = page(tmp_path, result, title=NASTY[0], note=NASTY[1], command=f"baserate '{NASTY[1]}'")
+    assert "<img" not in text
+    assert text.count("<script>") == 1, "only our own"
+    markdown = page(tmp_path, result, "report.md", title=NASTY[0], note=NASTY[1])
+    assert "| \\<img" in markdown
+    assert all(
+        line.count(" | ") == 5
+        for line in markdown.splitlines()
+        if line.startswith("| ") and "moved" not in line[:8] and line.count(" | ") > 3
+    )
+
+
+def test_no_other_file_is_needed(tmp_path: Path) -> None:
+    text = page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
+    fetched = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?\s*([^"')>\s]+)""", text)
+    assert [one for one in fetched if not one.startswith(("#", "data:"))] == []
+    assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+
+
+def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = br.adjust(predictions(), [0.5, 0.3, 0.2])
+    with pytest.raises(BadOption, match=r"ends in \.html or \.md, unlike .*report\.pdf"):
+        result.report(tmp_path / "report.pdf")
+    result.save(tmp_path / "shift.json")
+    with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
+        br.load(tmp_path / "shift.json").report(tmp_path / "report.html")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r'reports need jinja2: pip install "baserate\[report\]"'):
+        result.report(tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser that is on this machine; playwright's own downloads are not needed."""
+    if BROWSER is None:
+        pytest.skip("there is no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def look(browser: Any, path: Path, width: int = 1200, **options: Any) -> tuple[Any, list[str]]:
+    """A page in the browser, and what it complained about or asked the world for."""
+    trouble: list[str] = []
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+    shown = context.new_page()
+    shown.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    shown.on("pageerror", lambda error: trouble.append(str(error)))
+    shown.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+    shown.on("request", lambda request: trouble.append(request.url) if not request.url.startswith("file:") else None)
+    shown.goto(path.as_uri())
+    return shown, trouble
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize("k", [2, 10, 100])
+def test_in_a_real_browser(browser: Any, tmp_path: Path, k: int, width: int, scheme: str) -> None:
+    p = predictions(300, k)
+    names = [*NASTY, *(f"class {j}" for j in range(k))][:k]
+    br.adjust(p, wanted(k), classes=names).report(
+        tmp_path / "report.html", y=np.array(names)[labels(p)], title=NASTY[0]
+    )
+    shown, trouble = look(browser, tmp_path / "report.html", width, color_scheme=scheme)
+    assert trouble == []
+    assert NASTY[0] in shown.locator("table.rates td").all_inner_texts()
+    assert shown.locator("img, iframe, object").count() == 0
+    wide = shown.evaluate("document.documentElement.scrollWidth")
+    assert wide <= width, "nothing sticks out; wide tables scroll by themselves"
+    shown.context.close()
+
+
+def test_a_thousand_classes_are_folded_and_can_be_searched(browser: Any, tmp_path: Path) -> None:
+    names = [f"species {j}" for j in range(1000)]
+    br.adjust(predictions(50, 1000), wanted(1000), classes=names).report(tmp_path / "report.html")
+    shown, trouble = look(browser, tmp_path / "report.html")
+    rows = shown.locator("details.all tbody tr")
+    assert rows.count() == 1000
+    assert not rows.first.is_visible()
+    shown.locator("details.all summary").click()
+    shown.locator("details.all input").fill("SPECIES 77")
+    assert [one for one in rows.locator("visible=true").all_inner_texts()][0].startswith("species 77")
+    assert rows.locator("visible=true").count() == 11
+    assert trouble == []
+    shown.context.close()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")
+def test_it_prints(tmp_path: Path) -> None:
+    br.adjust(predictions(), [0.5, 0.3, 0.2]).report(tmp_path / "report.html")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'report.pdf'}"]
+    subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
