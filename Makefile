@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check unit stress bench coverage study clusters pictures clean
+.PHONY: demo test check unit stress bench coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -31,6 +31,9 @@ bench: $(VENV)/.bench
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
 
+procedures: $(VENV)/.run
+	$(BIN)/python benchmarks/procedures.py --docs
+
 # Trains the models of the corpus, adjusts their predictions, and writes docs/study; what is done is not done again.
 study: $(VENV)/.study
 	$(BIN)/baserate study --out .study --pages docs/study
@@ -42,6 +45,11 @@ clusters: $(VENV)/.dev
 
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
+
+# The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error.
+docs: $(VENV)/.docs
+	rm -rf docs/_build docs/api
+	$(BIN)/python -m sphinx -q -n -W --keep-going -b html docs docs/_build/html
 
 # The demo needs only what a user installs; the checks need the development tools as well.
 $(VENV)/.run: pyproject.toml
@@ -58,9 +66,13 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	touch $@
+
 $(VENV)/.bench: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev,peers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

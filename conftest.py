@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+collect_ignore = ["docs/conf.py"]  # needs Sphinx; `make docs` runs it
+
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> Iterator[None]:

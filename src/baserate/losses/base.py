@@ -75,7 +75,7 @@ class Loss(ABC):
     """Built-in losses are tested here; a user's generator is checked before its first use."""
 
     kernel: ClassVar[str | None] = None
-    """The fused pass of :mod:`baserate.kernels` that does what the methods of exactly this class do, if any."""
+    """The fused pass of ``baserate.kernels`` that does what the methods of exactly this class do, if any."""
 
     @property
     def flat_at_zero(self) -> bool:

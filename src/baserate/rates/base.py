@@ -288,7 +288,7 @@ class Rates(ABC):
         return f"if the rates of these rows are {self.says().removeprefix(':').strip()}"
 
     def to_json(self) -> dict[str, Any]:
-        """A description that :func:`from_json` reads; class names are kept elsewhere."""
+        """A description that ``from_json`` reads; class names are kept elsewhere."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "classes"}
         lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
         return {"kind": self.kind, **lists}
