@@ -13,17 +13,20 @@ from baserate.inputs import listed
 
 def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
     """Labels as an (n, k) matrix: one-hot rows from class names or column numbers, or posteriors as they are."""
-    n, k = shape
-    try:
-        y = np.asarray(y)
-    except ValueError:
-        raise BadLabels("y is not an array: its rows have different lengths") from None
+    y = _as_array(y)
     if y.ndim == 2:
-        return _check_matrix(y, (n, k))
+        return _check_matrix(y, (shape[0], shape[1]))
+    return np.eye(shape[1])[as_columns(y, shape, classes)]
+
+
+def as_columns(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.intp]:
+    """Labels, class names or column numbers, as n column numbers; a matrix would need k times the memory."""
+    n, k = shape
+    y = _as_array(y)
     if y.shape != (n,):
         raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes: pass {n} labels")
     if classes is not None:
-        return np.eye(k)[_positions(y, classes)]
+        return _positions(y, classes)
     if y.dtype.kind not in "iub":
         raise BadLabels(
             f"y holds {y.dtype} values; pass column numbers 0 to {k - 1}, for instance "
@@ -32,7 +35,14 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | 
     outside = np.flatnonzero((y < 0) | (y >= k))
     if outside.size:
         raise BadLabels(f"y[{outside[0]}] is {y[outside[0]]}, but the columns are numbered 0 to {k - 1}")
-    return np.eye(k)[y.astype(np.intp)]
+    return y.astype(np.intp)
+
+
+def _as_array(y: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise BadLabels("y is not an array: its rows have different lengths") from None
 
 
 def _positions(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
