@@ -28,7 +28,7 @@ FLOORS = [
     ["fit", "result"],
     ["adjust"],
     ["advise", "compare", "many", "estimators", "sensitivity", "shifts", "theory"],
-    ["demo", "faults", "moves", "plots"],
+    ["demo", "displays", "faults", "moves"],
     ["report"],
     ["study"],
     ["cli"],

@@ -13,9 +13,17 @@ from baserate import errors, losses, shifts, theory
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
 from baserate.advise import Advice, advise
 from baserate.compare import Comparison, compare
+from baserate.displays import (
+    ComparisonDisplay,
+    GeometryDisplay,
+    MovementDisplay,
+    RatesDisplay,
+    RateSensitivityDisplay,
+    ReliabilityDisplay,
+    SensitivityDisplay,
+)
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
 from baserate.many import adjust_many
-from baserate.plots import ComparisonDisplay, SensitivityDisplay
 from baserate.rates import Rates
 from baserate.result import Adjustment, Certificate, load
 from baserate.sensitivity import Sensitivity, sensitivity
@@ -36,9 +44,14 @@ __all__ = [
     "Comparison",
     "ComparisonDisplay",
     "Files",
+    "GeometryDisplay",
     "InfeasibleRates",
+    "MovementDisplay",
     "NotConvergedWarning",
+    "RateSensitivityDisplay",
     "Rates",
+    "RatesDisplay",
+    "ReliabilityDisplay",
     "Sensitivity",
     "SensitivityDisplay",
     "__version__",

@@ -1,0 +1,19 @@
+"""Displays: data first, drawn by ``plot``, in scikit-learn's manner; one a file. They need matplotlib."""
+
+from baserate.displays.comparison import ComparisonDisplay
+from baserate.displays.geometry import GeometryDisplay
+from baserate.displays.movement import MovementDisplay
+from baserate.displays.rate_sensitivity import RateSensitivityDisplay
+from baserate.displays.rates import RatesDisplay
+from baserate.displays.reliability import ReliabilityDisplay
+from baserate.displays.sensitivity import SensitivityDisplay
+
+__all__ = [
+    "ComparisonDisplay",
+    "GeometryDisplay",
+    "MovementDisplay",
+    "RateSensitivityDisplay",
+    "RatesDisplay",
+    "ReliabilityDisplay",
+    "SensitivityDisplay",
+]

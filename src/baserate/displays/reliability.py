@@ -1,0 +1,173 @@
+"""Whether predictions come true as often as they say, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.displays.curves import Curve, curve_of
+from baserate.displays.pairs import Pairs, as_pairs
+from baserate.displays.style import BLUE, GREY, counted, legend_above, name_of, new_axes, plain
+from baserate.errors import BadOption
+from baserate.inputs import is_number, listed
+from baserate.labels import as_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The histogram stands below the curves, in their units: no second axes, so one place to draw is enough.
+_FLOOR, _HILL = -0.3, 0.24
+_ROWS = 10  # of a bin; fewer say nothing
+
+
+@dataclass(eq=False)
+class ReliabilityDisplay:
+    """How often predictions come true, against how probable they were said to be, before and after an adjustment.
+
+    Attributes
+    ----------
+    before, after : Curve
+        The data that are drawn.
+    what : str
+        What is predicted: "the most probable class", or a class.
+    confidence : float
+        Of the interval of each bin.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where they were drawn; None before that.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> probs, y = [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]], [0, 0, 0, 1]
+    >>> adjusted = br.adjust(probs, [0.75, 0.25]).probs
+    >>> display = br.ReliabilityDisplay.from_predictions(probs, adjusted, y, n_bins=2)
+    >>> display.before.predicted, display.before.observed
+    (array([0.25, 0.8 ]), array([0. , 0.5]))
+    >>> display.after.predicted.round(2), display.what
+    (array([0.06, 0.44]), 'class 1')
+    """
+
+    before: Curve
+    after: Curve
+    what: str
+    confidence: float
+    ax_: Axes | None = None
+    figure_: Figure | None = None
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probs: Any,
+        adjusted: Any,
+        y: ArrayLike,
+        *,
+        kind: str | None = None,
+        of: Any = None,
+        n_bins: int | None = None,
+        confidence: float = 0.95,
+        classes: Sequence[Any] | None = None,
+        ax: Axes | None = None,
+    ) -> ReliabilityDisplay:
+        """Compute and draw.
+
+        Parameters
+        ----------
+        probs, adjusted : array-like or dataframe of shape (n, k)
+            The predictions, and ``result.probs``, row by row.
+        y : array-like of shape (n,)
+            Labels: class names, or column numbers if there are none.
+        kind : "top" or "class", optional
+            Whether the most probable class of each row is the true one, or whether one class is. By default "class"
+            for two classes and if ``of`` is given, else "top".
+        of : class name or column number, optional
+            The class; by default the second of two.
+        n_bins : int, optional
+            Bins of equal count; fewer where probabilities are equal. By default 10, or fewer so that each has 10 rows.
+        confidence : float, default 0.95
+            Of the interval of each bin.
+        classes : sequence, optional
+            Names of the columns; by default those of a dataframe.
+        ax : matplotlib Axes, optional
+        """
+        pairs = as_pairs(probs, adjusted, classes)
+        if n_bins is None:
+            n_bins = int(np.clip(len(pairs.before) // _ROWS, 2, 10))
+        if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 1:
+            raise BadOption(f"n_bins must be a whole number above 0, not {n_bins!r}")
+        if not is_number(confidence) or not 0 < float(confidence) < 1:
+            raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+        column = _column(kind, of, pairs)
+        truth = as_columns(y, pairs.before.shape, pairs.classes)
+        before, after = (curve_of(rows, column, truth, int(n_bins), confidence) for rows in (pairs.before, pairs.after))
+        what = "the most probable class" if column is None else _called(pairs, column)
+        return cls(before, after, what, confidence).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> ReliabilityDisplay:
+        """Draw into ``ax``, or into a new figure."""
+        if ax is None:
+            ax = new_axes(width=5.4, height=5.8)
+        ax.axline((0.0, 0.0), slope=1.0, color=GREY, linestyle=":", linewidth=1.0)
+        for curve, label, colour, marker, style, face in (
+            (self.before, "as predicted", GREY, "o", "--", "white"),
+            (self.after, "adjusted", BLUE, "D", "-", BLUE),
+        ):
+            ax.errorbar(
+                curve.predicted,
+                curve.observed,
+                yerr=np.maximum([curve.observed - curve.low, curve.high - curve.observed], 0.0),
+                color=colour,
+                marker=marker,
+                markerfacecolor=face,
+                markersize=5,
+                linestyle=style,
+                linewidth=1.3,
+                elinewidth=1.0,
+                label=label,
+            )
+            heights = _FLOOR + _HILL * curve.histogram / self._peak
+            ax.stairs(heights, curve.edges, baseline=_FLOOR, color=colour, linestyle=style, linewidth=1.2)
+        self._finish(ax)
+        self.ax_, self.figure_ = ax, ax.get_figure(root=True)
+        return self
+
+    @property
+    def _peak(self) -> float:
+        return float(max(self.before.histogram.max(), self.after.histogram.max()))
+
+    def _finish(self, ax: Axes) -> None:
+        edges = np.concatenate([self.before.edges, self.after.edges])
+        ax.set_xlim(edges.min() - 0.02, edges.max() + 0.02)
+        ax.set_ylim(_FLOOR, 1.03)
+        ax.set_yticks(np.linspace(0.0, 1.0, 6))
+        ax.axhline(0.0, color="0.85", linewidth=0.8, zorder=0)
+        rows = counted(int(self._peak), "row")
+        ax.set_xlabel(f"probability of {name_of(self.what)}\nhistogram: the highest bar has {rows}")
+        ax.set_ylabel(f"how often it came true\n(bars: {100 * self.confidence:g} % interval of each bin)")
+        legend_above(ax, 2)
+        plain(ax)
+
+
+def _column(kind: str | None, of: Any, pairs: Pairs) -> int | None:
+    """The column that is looked at; None for the most probable class of each row."""
+    k = pairs.before.shape[1]
+    if kind is None:
+        kind = "class" if k == 2 or of is not None else "top"
+    if kind == "top" and of is None:
+        return None
+    if kind != "class":
+        raise BadOption(f"kind must be 'class', or 'top' without of=, not {kind!r} with of={of!r}")
+    names = tuple(range(k)) if pairs.classes is None else pairs.classes
+    if of is None and k == 2:
+        return 1
+    if of not in names:
+        raise BadOption(f"of must be one of the classes {listed(names)}, not {of!r}")
+    return names.index(of)
+
+
+def _called(pairs: Pairs, column: int) -> str:
+    return f"class {column}" if pairs.classes is None else str(pairs.classes[column])
