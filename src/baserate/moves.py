@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from baserate.arrays import FloatArray
 from baserate.engines.base import Block, Engine
@@ -15,13 +14,8 @@ from baserate.errors import BaserateError
 from baserate.problem import RowModel
 from baserate.result import Adjustment
 
-BINS = 50
-"""Of a picture of how probabilities changed, along each axis."""
-
 _KEPT = 10  # rows that moved most
-_MOST_CLASSES = 12  # of which pictures are counted; of more, those whose rates changed most
-
-Counts = NDArray[np.int64]
+_SAMPLED = 100_000  # rows of which a picture is drawn
 
 
 class Extreme(NamedTuple):
@@ -52,10 +46,8 @@ class Moves:
         Entries that are exactly 0.
     turned : int
         Rows whose most probable class is another one now.
-    classes : array of int of shape (c,)
-        The columns that ``counts`` is about.
-    counts : array of int of shape (c, bins, bins)
-        Rows by predicted (second axis) and adjusted (third) probability, between 0 and 1.
+    before, after : array of shape (m, k)
+        Every row, or of very many one in so many: predictions, and what became of them.
     outside : int
         Adjusted entries below 0 or above 1, which only unbounded adjustment has.
     extremes : list of Extreme
@@ -65,8 +57,8 @@ class Moves:
     zeros_before: int
     zeros_after: int
     turned: int
-    classes: NDArray[np.intp]
-    counts: Counts
+    before: FloatArray
+    after: FloatArray
     outside: int
     extremes: list[Extreme]
 
@@ -75,23 +67,25 @@ class _Part(NamedTuple):
     zeros: tuple[int, int]
     turned: int
     outside: int
-    counts: Counts
+    sample: tuple[FloatArray, FloatArray]
     rows: list[tuple[float, int, FloatArray, FloatArray]]
 
 
 def moves(result: Adjustment) -> Moves:
     """Look at every row once more; the adjustment must be one that was just made, and not loaded."""
     engine = _engine(result)
-    order = np.argsort(-np.abs(result.rates - result.before), kind="stable")
-    classes = np.sort(order[:_MOST_CLASSES])
+    stride = -(-engine.n_rows // _SAMPLED)
+    samples: list[tuple[FloatArray, FloatArray]] = []
     extremes: list[tuple[float, int, FloatArray, FloatArray]] = []
     total: _Part | None = None
-    for part in engine.map(lambda block: _moved(result.model, result.dual_shift, classes, block)):
+    for part in engine.map(lambda block: _moved(result.model, result.dual_shift, stride, block)):
         extremes = heapq.nlargest(_KEPT, [*extremes, *part.rows], key=lambda row: (row[0], -row[1]))
+        samples.append(part.sample)
         total = part if total is None else _added(total, part)
     assert total is not None  # no adjustment is without rows
     named = [Extreme(engine.naming.row(row), moved, before, after) for moved, row, before, after in extremes]
-    return Moves(*total.zeros, total.turned, classes, total.counts, total.outside, named)
+    before, after = (np.concatenate(rows) for rows in zip(*samples, strict=True))
+    return Moves(*total.zeros, total.turned, before, after, total.outside, named)
 
 
 def predictions(result: Adjustment) -> tuple[FloatArray, FloatArray | None]:
@@ -110,10 +104,10 @@ def _engine(result: Adjustment) -> Engine:
 
 def _added(one: _Part, other: _Part) -> _Part:
     zeros = one.zeros[0] + other.zeros[0], one.zeros[1] + other.zeros[1]
-    return _Part(zeros, one.turned + other.turned, one.outside + other.outside, one.counts + other.counts, [])
+    return _Part(zeros, one.turned + other.turned, one.outside + other.outside, one.sample, [])
 
 
-def _moved(model: RowModel, shift: FloatArray, classes: NDArray[np.intp], block: Block) -> _Part:
+def _moved(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:
     rows = model.reading.clean(block.raw)
     p = model.probs(rows)
     a = model.widen(model.at(model.kept(model.dual_points(rows)), shift)[1])
@@ -121,12 +115,7 @@ def _moved(model: RowModel, shift: FloatArray, classes: NDArray[np.intp], block:
         moved = np.nan_to_num(model.loss.divergence(p, a), nan=-1.0, posinf=np.inf)
     farthest = np.argsort(-moved, kind="stable")[:_KEPT]
     kept = [(float(moved[i]), block.start + int(i), p[i].copy(), a[i].copy()) for i in farthest]
-    counts = np.stack([_histogram(p[:, j], a[:, j]) for j in classes])
+    some = slice(-block.start % stride, None, stride)
     zeros = int((p == 0).sum()), int((a == 0).sum())
     turned = int((p.argmax(axis=1) != a.argmax(axis=1)).sum())
-    return _Part(zeros, turned, int(((a < 0) | (a > 1)).sum()), counts, kept)
-
-
-def _histogram(before: FloatArray, after: FloatArray) -> Any:
-    place = [np.clip((values * BINS).astype(np.intp), 0, BINS - 1) for values in (before, after)]
-    return np.bincount(place[0] * BINS + place[1], minlength=BINS * BINS).reshape(BINS, BINS)
+    return _Part(zeros, turned, int(((a < 0) | (a > 1)).sum()), (p[some].copy(), a[some].copy()), kept)

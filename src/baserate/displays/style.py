@@ -6,6 +6,7 @@ whatever has a colour of its own has a marker, a line style or a hatch of its ow
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,8 @@ def width_of(line: str) -> float:
 def name_of(name: Any, inches: float = _NAME) -> str:
     """A class name as one line of text that is no formula and not wider than ``inches``."""
     line = " ".join(str(name).split())
-    line = "".join(c if c.isprintable() else "?" for c in line)  # fonts have no picture of the rest, and warn
+    glyphs = _glyphs()
+    line = "".join(c if c == " " or ord(c) in glyphs else "?" for c in line)  # of the rest there is no picture
     whole = line if len(line) <= _LONGEST else _middle_cut(line, _LONGEST)
     line, size, width = whole, len(whole), width_of(whole)
     while size > 1 and width > inches:
@@ -99,6 +101,15 @@ def name_of(name: Any, inches: float = _NAME) -> str:
         line = _middle_cut(whole, size)
         width = width_of(line)
     return line.replace("$", r"\$")
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    """The characters that the usual font can draw."""
+    _require_matplotlib()
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return frozenset(get_font(findfont(FontProperties())).get_charmap())
 
 
 def _middle_cut(line: str, size: int) -> str:

@@ -36,7 +36,7 @@ def write_report(path: str | os.PathLike[str], result: Adjustment, **options: An
     from baserate.report.templates import filled
 
     about = summary(result, **options)
-    drawn = pictures(result, about) if kind == "html" else {}
+    drawn = pictures(result, about["moves"], options.get("y")) if kind == "html" else {}
     with files.whole(path) as file:
         file.write(filled(kind, about, drawn).encode())
 
