@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +79,7 @@ def moves(result: Adjustment) -> Moves:
     samples: list[tuple[FloatArray, FloatArray]] = []
     extremes: list[tuple[float, int, FloatArray, FloatArray]] = []
     total: _Part | None = None
-    for part in engine.map(lambda block: _moved(result.model, result.dual_shift, stride, block)):
+    for part in engine.map(partial(_moved, result.model, result.dual_shift, stride)):
         extremes = heapq.nlargest(_KEPT, [*extremes, *part.rows], key=lambda row: (row[0], -row[1]))
         samples.append(part.sample)
         total = part if total is None else _added(total, part)
