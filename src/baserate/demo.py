@@ -77,9 +77,10 @@ def story(report: Path | None) -> Iterator[str]:
     fall = log.score(probs, y) - log.score(result.probs, y)
     yield _told(
         "",
-        f"Guaranteed was a fall of log loss by {sure:.3f}; it fell by {fall:.3f}. PPA trusts the model to be right "
-        "about all but the rates, and these scans are noisy, too. BGA for the Brier score may set probabilities to "
-        "0; if such a digit then occurs, log loss is infinite.",
+        f"Guaranteed was a fall of log loss by {sure:.3f}; it fell by {fall:.3f}. (At exactly right rates the two "
+        "are the same for log loss; for other losses it may fall by more.) PPA trusts the model to be right about "
+        "all but the rates, and these scans are noisy, too. BGA for the Brier score may set probabilities to 0; if "
+        "such a digit then occurs, log loss is infinite.",
     )
     yield _told(
         "5. IF THE RATES ARE WRONG",
@@ -93,7 +94,11 @@ def story(report: Path | None) -> Iterator[str]:
 
 
 def _told(title: str, text: str, table: str = "") -> str:
-    lines = [title, textwrap.fill(text, 100), *(["", table] if table else [])]
+    lines = [
+        title,
+        textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False),
+        *(["", table] if table else []),
+    ]
     return "\n".join(line for line in lines if line or line is not title)
 
 
