@@ -170,15 +170,19 @@ def look(browser: Any, path: Path, width: int = 1200, **options: Any) -> tuple[A
     return shown, trouble
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1200])
-@pytest.mark.parametrize("k", [2, 10, 100])
-def test_in_a_real_browser(browser: Any, tmp_path: Path, k: int, width: int, scheme: str) -> None:
+@pytest.fixture(scope="module", params=[2, 10, 100])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with names of every kind."""
+    k, path = request.param, tmp_path_factory.mktemp("report") / "report.html"
     p = predictions(300, k)
     names = [*NASTY, *(f"class {j}" for j in range(k))][:k]
-    result = br.adjust(p, wanted(k), classes=names)
-    result.report(tmp_path / "report.html", y=np.array(names)[labels(p)], title=NASTY[0])
-    shown, trouble = look(browser, tmp_path / "report.html", width, color_scheme=scheme)
+    br.adjust(p, wanted(k), classes=names).report(path, y=np.array(names)[labels(p)], title=NASTY[0])
+    return path
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "light"), (1200, "dark")])
+def test_in_a_real_browser(browser: Any, written: Path, width: int, scheme: str) -> None:
+    shown, trouble = look(browser, written, width, color_scheme=scheme)
     assert trouble == []
     assert NASTY[0] in shown.locator("table.rates td").all_inner_texts()
     assert shown.locator("img, iframe, object").count() == 0

@@ -59,6 +59,7 @@ def summary(
         "done": _done(result),
         "guarantee": _guarantee(result),
         "caveats": _caveats(result),
+        "logarithmic": short_name(result.loss) == "log" or result.procedure == "prior",
         "exact": result.certificate.known.kind == "exact",
         "rates": [table[j] for j in np.sort(order[:SHOWN])],
         "all_rates": table if len(table) > SHOWN else [],
