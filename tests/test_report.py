@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.errors import BadOption
-from baserate.moves import moves
+from baserate.errors import BadFile, BadOption
+from baserate.moves import moves, rows_of
+from baserate.report import write_report
+from baserate.report.call import call
 
 NASTY = [
     "<img src=x onerror=alert(1)>",
@@ -54,7 +57,12 @@ def test_what_was_done_and_what_is_guaranteed_comes_first(tmp_path: Path, name: 
     result = br.adjust(p, {"a": 0.5, "b": 0.3, "c": 0.2}, classes=["a", "b", "c"])
     text = page(tmp_path, result, name, note="for Ann")
     fall = f"{result.certificate.loss_reduction:.4f}"
-    order = ["for Ann", "Bounded adjustment for the log loss", fall, "if the wanted rates are those of these rows"]
+    order = [
+        "for Ann",
+        "Bounded adjustment for the log loss",
+        fall,
+        "if the wanted rates are the true class rates of these",
+    ]
     order += [f"{value:.4f}" for value in result.before] + ["nothing is guaranteed", "moved far", "br.adjust(probs"]
     places = [text.replace("rows that moved farthest", "moved far").find(one) for one in order]
     assert -1 not in places, order[places.index(-1)]
@@ -70,12 +78,85 @@ def test_every_kind_of_adjustment_has_its_words(tmp_path: Path) -> None:
         "Prior probability adjustment (PPA)": br.prior_adjust(p, [0.3, 0.3, 0.4], [0.5, 0.3, 0.2]),
         "may rise, by at most": br.prior_adjust(p, [0.1, 0.1, 0.8], [0.2, 0.3, 0.5]),
         "0.001 was added to every probability first": br.adjust(p, [0.5, 0.3, 0.2], zeros=1e-3),
-        "falls by at least 0.0000": br.adjust(p, br.Rates.between(None, None)),
+        "Nothing had to be changed": br.adjust(p, br.Rates.between(None, None)),
+        "weighted mean log loss": br.adjust(p, [0.5, 0.3, 0.2], sample_weight=np.arange(1.0, len(p) + 1)),
         "from_logits=True": br.adjust(np.log(p), [0.5, 0.3, 0.2], from_logits=True),
         "br.losses.Power(": br.adjust(p, [0.5, 0.3, 0.2], loss=br.losses.Power(1.5)),
     }
     for words, result in said.items():
         assert words in page(tmp_path, result), words
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "plain": {"rates": [0.5, 0.3, 0.2]},
+    "named": {"rates": {"a": 0.5, "b": 0.3, "c": 0.2}, "classes": ["a", "b", "c"]},
+    "bounds": {"rates": br.Rates.between({"a": 0.5}, {"a": 0.6}), "classes": ["a", "b", "c"]},
+    "survey": {"rates": br.Rates.from_counts([50, 30, 20], 0.9)},
+    "near": {"rates": br.Rates.near([0.5, 0.3, 0.2], 0.05, metric="chi2")},
+    "population": {"rates": br.Rates.of_population([0.5, 0.3, 0.2])},
+    "unbounded": {"rates": [0.5, 0.3, 0.2], "loss": "brier", "bounded": False},
+    "power": {"rates": [0.5, 0.3, 0.2], "loss": br.losses.Power(1.5), "zeros": 1e-3},
+    "weights": {"rates": [0.5, 0.3, 0.2], "sample_weight": np.arange(1.0, 201)},
+    "many": {"rates": wanted(30)},
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_the_call_of_the_report_makes_it_again(kind: str) -> None:
+    options = dict(CALLS[kind])
+    rates = options.pop("rates")
+    p = predictions(200, 30 if kind == "many" else 3)
+    result = br.adjust(p, rates, **options)
+    names = {"probs": p, "weights": options.get("sample_weight"), "rates": rates}
+    exec(call(result), names)
+    np.testing.assert_allclose(names["result"].probs, result.probs, rtol=0, atol=1e-12)
+
+
+def test_the_call_of_prior_adjustment_makes_it_again() -> None:
+    p, old = predictions(), [0.2, 0.3, 0.5]
+    result = br.prior_adjust(p, old, [0.5, 0.3, 0.2])
+    names: dict[str, Any] = {"probs": p, "old_rates": old}
+    exec(call(result), names)
+    np.testing.assert_allclose(names["result"].probs, result.probs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["zeros", "logits", "plain"])
+def test_rows_are_read_again_as_they_were_adjusted(kind: str) -> None:
+    p = predictions()
+    given = np.array([[800.0, 0, 0], [600, 0, 1], [-1, 0, 2], [-900, 0, 3]] * 10) if kind == "logits" else p
+    result = br.adjust(given, [0.2, 0.3, 0.5], from_logits=kind == "logits", zeros=0.1 if kind == "zeros" else "keep")
+    np.testing.assert_allclose(rows_of(result).after, result.probs, rtol=0, atol=1e-12)
+
+
+def test_labels_say_whether_the_condition_holds(tmp_path: Path) -> None:
+    p = predictions(400)
+    y = labels(p)
+    right = br.adjust(p, np.bincount(y, minlength=3) / len(y))
+    fell = br.losses.Log().score(p, y) - br.losses.Log().score(right.probs, y)
+    assert f"the condition is fulfilled: the loss fell by {fell:.4f}" in page(tmp_path, right, y=y)
+    wrong = page(tmp_path, br.adjust(p, [0.2, 0.3, 0.5]), y=np.zeros(400, dtype=int))
+    assert "the condition is NOT fulfilled (the rate of &#39;class 0&#39; is 1.0000): the loss rose by" in wrong
+
+
+def test_the_page_does_not_depend_on_how_the_caller_draws(tmp_path: Path) -> None:
+    result = br.adjust(predictions(), [0.5, 0.3, 0.2])
+    usual = page(tmp_path, result)
+    with plt.style.context("dark_background"), plt.rc_context({"font.size": 24}):
+        assert page(tmp_path, result) == usual
+    assert not plt.get_fignums(), "no figure is left open"
+
+
+def test_a_sample_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("baserate.moves._SAMPLED", 100)
+    assert "Drawn from one row in 2." in page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
+
+
+def test_predictions_that_were_changed_are_noticed(tmp_path: Path) -> None:
+    p = predictions()
+    result = br.adjust(p, [0.5, 0.3, 0.2])
+    p[:] = [1.0, 0.0, 0.0]
+    with pytest.raises(br.BaserateError, match="were changed since they were adjusted"):
+        result.report(tmp_path / "report.html")
 
 
 def test_with_labels_it_says_what_it_was_worth(tmp_path: Path) -> None:
@@ -84,11 +165,14 @@ def test_with_labels_it_says_what_it_was_worth(tmp_path: Path) -> None:
     rates = np.bincount(y, minlength=3) / len(y)
     result = br.adjust(p, rates)
     text = page(tmp_path, result, y=y, old_rates=[0.3, 0.3, 0.4])
-    found = br.compare(p, y, rates, [0.3, 0.3, 0.4])
-    for i, name in enumerate(found.procedures):
-        assert f"<td>{name}</td><td>" in text
-        if np.isfinite(found.mean[i]).all():
-            assert f"<td>{found.mean[i, 0]:.4f}</td>" in text
+    before, after = (br.losses.Log().score(rows, y) for rows in (p, result.probs))
+    assert f"<td>as predicted</td><td>{before:.4f}</td>" in text
+    assert f"<td>this adjustment</td><td>{after:.4f}</td><td>{after - before:+.4f}</td>" in text
+    brier = br.adjust(p, rates, loss="brier").probs
+    assert f"<td>{br.losses.Brier().score(brier, y):.4f}</td>" in text
+    spherical = br.adjust(p, rates, loss="spherical")
+    score = br.losses.Spherical().score(spherical.probs, y)
+    assert f"<td>this adjustment</td><td>{score:.4f}</td>" in page(tmp_path, spherical, y=y)
 
 
 def test_rows_that_moved_most_are_named(tmp_path: Path) -> None:
@@ -115,7 +199,8 @@ def test_files_have_reports_too(tmp_path: Path) -> None:
 def test_names_stay_text(tmp_path: Path) -> None:
     p = predictions(60, len(NASTY))
     result = br.adjust(p, wanted(len(NASTY)), classes=NASTY)
-    text = page(tmp_path, result, title=NASTY[0], note=NASTY[1], command=f"baserate '{NASTY[1]}'")
+    write_report(tmp_path / "report.html", result, title=NASTY[0], note=NASTY[1], command=f"baserate '{NASTY[1]}'")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<img" not in text
     assert text.count("<script>") == 1, "only our own"
     markdown = page(tmp_path, result, "report.md", title=NASTY[0], note=NASTY[1])
@@ -135,6 +220,8 @@ def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     result = br.adjust(predictions(), [0.5, 0.3, 0.2])
     with pytest.raises(BadOption, match=r"end in \.html or \.md, unlike .*report\.pdf"):
         result.report(tmp_path / "report.pdf")
+    with pytest.raises(BadFile, match=r"there is no folder .* to write report\.html in"):
+        result.report(tmp_path / "nowhere" / "report.html")
     result.save(tmp_path / "shift.json")
     with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
         br.load(tmp_path / "shift.json").report(tmp_path / "report.html")

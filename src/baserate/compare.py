@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -102,6 +102,7 @@ def compare(
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
+    others: Mapping[str, ArrayLike] | None = None,
     confidence: float = 0.95,
     n_bootstrap: int = 1000,
     seed: int = 0,
@@ -124,6 +125,8 @@ def compare(
         Losses to measure by, and to adjust for.
     sample_weight, classes, columns
         As in :func:`adjust`.
+    others : dict, optional
+        Further predictions of the same rows, shape (n, k), by the name that they get in the comparison.
     confidence : float, default 0.95
         Of the bootstrap intervals.
     n_bootstrap : int, default 1000
@@ -163,7 +166,9 @@ def compare(
     known = as_known(rates, first.classes, p.shape[1])
     names = known.classes
     targets = as_targets(y, p.shape, names)
+    given = {name: _like(p, rows, name) for name, rows in (others or {}).items()}
     made, notes = _made(probs, known, old_rates, chosen, {**options, "sample_weight": sample_weight, "classes": names})
+    made = given | made
     weights = as_weights(sample_weight, len(p))
     weights = np.full(len(p), 1 / len(p)) if weights is None else weights
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
@@ -180,6 +185,13 @@ def compare(
         change = gaps @ weights
     low, high = _bootstrap(gaps, weights, confidence, n_bootstrap, seed)
     return Comparison(("as predicted", *made), chosen, mean, change, low, high, confidence, tuple(notes), kind)
+
+
+def _like(p: FloatArray, rows: ArrayLike, name: str) -> FloatArray:
+    other = np.asarray(rows, dtype=np.float64)
+    if other.shape != p.shape:
+        raise BadOption(f"others: {name!r} has shape {other.shape}, but the predictions have shape {p.shape}")
+    return other
 
 
 def _made(

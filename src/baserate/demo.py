@@ -55,22 +55,22 @@ def story(report: Path | None) -> Iterator[str]:
     yield _told(
         "2. ANOTHER PLACE",
         f"It now reads {len(probs)} noisy scans from a place where large digits are rare. Nobody labels these scans, "
-        "so it cannot be trained again. But how often each digit occurs there is known, say from a count last year:",
+        "so it cannot be trained again. But how often each digit occurs there is known:",
         _rates_table(digits, rates, probs.mean(axis=0)),
     )
     result = br.adjust(probs, rates, classes=digits)
     sure = result.certificate.loss_reduction
     yield _told(
         "3. ADJUSTMENT",
-        "br.adjust(probs, rates) changes the predictions so that each digit is predicted as often as it occurs, and "
-        "by no more than that takes. What is sure before any label is seen: if these are the rates of these scans, "
+        "br.adjust(probs, rates) changes the predictions so that the mean probability of each digit is its rate, "
+        "and no more than that takes. What is sure before any label is seen: if these are the rates of these scans, "
         f"the mean log loss falls by at least {sure:.3f}, whatever their labels are. (Log loss is the usual measure "
         "of predicted probabilities: the mean of -log of the probability that was given to what then happened.)",
     )
     yield _told(
         "4. THE TRUTH",
-        "Labels that no procedure has seen. PPA is Bayes' rule from the old to the new rates; BGA is what br.adjust "
-        "does, for the loss that is named; below 0 is better:",
+        "Labels of which no procedure has seen more than their rates. PPA is Bayes' rule from the old to the new "
+        "rates; BGA is what br.adjust does, for the loss that is named; below 0 is better:",
         str(br.compare(probs, labels, rates, old, classes=digits)),
     )
     log, y = br.losses.Log(), places.y_new
@@ -84,8 +84,9 @@ def story(report: Path | None) -> Iterator[str]:
     )
     yield _told(
         "5. IF THE RATES ARE WRONG",
-        "Say each digit was given the rate of its neighbour. Adjusted to wrong rates, predictions can become worse. "
-        "Adjusted to all rates between right and wrong, they cannot: the right ones are among them.",
+        "Say the rates of neighbours were mixed up: 0 got that of 1, 1 that of 0, 2 that of 3, and so on. Adjusted to "
+        "wrong rates, the loss can rise. Adjusted to all rates between right and wrong it cannot: the right ones are "
+        "among them.",
         _if_wrong(probs, y, rates),
     )
     if report is not None:
@@ -108,7 +109,7 @@ def _rates_table(digits: list[str], rates: NDArray[Any], predicted: NDArray[Any]
 
 
 def _if_wrong(probs: NDArray[Any], y: NDArray[Any], rates: NDArray[Any]) -> str:
-    wrong, log = np.roll(rates, 1), br.losses.Log()
+    wrong, log = rates.reshape(-1, 2)[:, ::-1].ravel(), br.losses.Log()
     between = br.Rates.between(np.minimum(rates, wrong), np.maximum(rates, wrong))
     before = log.score(probs, y)
     lines = []

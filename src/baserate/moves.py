@@ -17,6 +17,7 @@ from baserate.result import Adjustment
 
 _KEPT = 10  # rows that moved most
 _SAMPLED = 100_000  # rows of which a picture is drawn
+_CHANGED = 1e-9  # by how much the mean of rows that were not changed can differ when they are read again
 
 
 class Extreme(NamedTuple):
@@ -69,6 +70,7 @@ class _Part(NamedTuple):
     turned: int
     outside: int
     sample: tuple[FloatArray, FloatArray]
+    mean: FloatArray
     rows: list[tuple[float, int, FloatArray, FloatArray]]
 
 
@@ -85,16 +87,33 @@ def moves(result: Adjustment) -> Moves:
         total = part if total is None else _added(total, part)
     assert total is not None  # no adjustment is without rows
     named = [Extreme(engine.naming.row(row), moved, before, after) for moved, row, before, after in extremes]
+    if np.abs(total.mean - result.before).max() > _CHANGED:
+        raise BaserateError("the predictions were changed since they were adjusted; adjust them again")
     before, after = (np.concatenate(rows) for rows in zip(*samples, strict=True))
     return Moves(*total.zeros, total.turned, before, after, total.outside, named)
 
 
-def predictions(result: Adjustment) -> tuple[FloatArray, FloatArray | None]:
-    """The predictions (n, k) as they were, each row of sum 1, and the weights of the rows if they differ."""
-    engine, model = _engine(result), result.model
-    blocks = engine.map(lambda block: (model.probs(model.reading.clean(block.raw)), block.weights))
-    probs, weights = zip(*blocks, strict=True)
-    return np.concatenate(probs), np.concatenate(weights) if engine.weighted else None
+class Rows(NamedTuple):
+    """All rows in memory.
+
+    Attributes
+    ----------
+    before, after : array of shape (n, k)
+        Predictions, each row of sum 1, and what became of them.
+    weights : array of shape (n,), or None if they are equal
+    """
+
+    before: FloatArray
+    after: FloatArray
+    weights: FloatArray | None
+
+
+def rows_of(result: Adjustment) -> Rows:
+    """The rows of an adjustment, read once more."""
+    engine = _engine(result)
+    parts = list(engine.map(partial(_both, result.model, result.dual_shift)))
+    before, after, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return Rows(before, after, weights if engine.weighted else None)
 
 
 def _engine(result: Adjustment) -> Engine:
@@ -105,18 +124,26 @@ def _engine(result: Adjustment) -> Engine:
 
 def _added(one: _Part, other: _Part) -> _Part:
     zeros = one.zeros[0] + other.zeros[0], one.zeros[1] + other.zeros[1]
-    return _Part(zeros, one.turned + other.turned, one.outside + other.outside, one.sample, [])
+    return _Part(zeros, one.turned + other.turned, one.outside + other.outside, one.sample, one.mean + other.mean, [])
+
+
+def _both(model: RowModel, shift: FloatArray, block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Predictions, what becomes of them, and the weights of the rows."""
+    rows = model.reading.clean(block.raw)
+    p = model.probs(rows)
+    if not shift.any() and len(shift) == model.n_classes and model.levels is None:
+        return p, p, block.weights  # as it was written: without the rounding of a way there and back
+    return p, model.widen(model.at(model.kept(model.dual_points(rows)), shift)[1]), block.weights
 
 
 def _moved(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:
-    rows = model.reading.clean(block.raw)
-    p = model.probs(rows)
-    a = model.widen(model.at(model.kept(model.dual_points(rows)), shift)[1])
+    p, a, weights = _both(model, shift, block)
     with np.errstate(all="ignore"):
+        # Where it is not defined (an entry below 0), it cannot be ranked, and comes last.
         moved = np.nan_to_num(model.loss.divergence(p, a), nan=-1.0, posinf=np.inf)
     farthest = np.argsort(-moved, kind="stable")[:_KEPT]
     kept = [(float(moved[i]), block.start + int(i), p[i].copy(), a[i].copy()) for i in farthest]
     some = slice(-block.start % stride, None, stride)
     zeros = int((p == 0).sum()), int((a == 0).sum())
     turned = int((p.argmax(axis=1) != a.argmax(axis=1)).sum())
-    return _Part(zeros, turned, int(((a < 0) | (a > 1)).sum()), (p[some].copy(), a[some].copy()), kept)
+    return _Part(zeros, turned, int(((a < 0) | (a > 1)).sum()), (p[some].copy(), a[some].copy()), weights @ p, kept)

@@ -287,7 +287,15 @@ class Adjustment:
         # A copy in a file or on another machine is the answer, not the question.
         return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"origin": None}
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        y: ArrayLike | None = None,
+        old_rates: Any = None,
+        title: str = "Predictions adjusted to class rates",
+        note: str = "",
+    ) -> None:
         """Write a page about this adjustment: HTML in one file that needs no other, or Markdown.
 
         It says what was done, what is guaranteed and under which condition, shows the rates, and how rows moved. It
@@ -297,13 +305,15 @@ class Adjustment:
         ----------
         path : path-like
             Its ending is ``.html`` or ``.md``.
-        **options
-            ``y``, the labels of the rows, for what it was worth beside all procedures; ``old_rates``, those in
-            training; ``title``; ``note``.
+        y : array-like of shape (n,), optional
+            Labels of the rows; with them it also says what the adjustment was worth, beside all procedures.
+        old_rates : array-like of shape (k,), optional
+            Rates in training, for prior adjustment beside the others.
+        title, note : str
         """
         from baserate.report import write_report  # the page looks at the answer, not the answer at the page
 
-        write_report(path, self, **options)
+        write_report(path, self, y=y, old_rates=old_rates, title=title, note=note)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""

@@ -22,7 +22,7 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-source = click.argument("source", metavar="IN", nargs=-1, required=True)
+source = click.argument("source", metavar="IN...", nargs=-1, required=True)
 
 rates = click.option(
     "--rates",
@@ -99,7 +99,7 @@ keeping = together(
         "--report",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Write an HTML page about the adjustment.",
+        help="Write a page about the adjustment, HTML or Markdown.",
     ),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from baserate import files
-from baserate.errors import BadOption
+from baserate.errors import BadFile, BadOption
 from baserate.result import Adjustment
 
 __all__ = ["check_report", "write_report"]
@@ -36,7 +36,7 @@ def write_report(path: str | os.PathLike[str], result: Adjustment, **options: An
     from baserate.report.templates import filled
 
     about = summary(result, **options)
-    drawn = pictures(result, about["moves"], options.get("y")) if kind == "html" else {}
+    drawn = pictures(result, about["moves"], about["rows"], options.get("y")) if kind == "html" else {}
     with files.whole(path) as file:
         file.write(filled(kind, about, drawn).encode())
 
@@ -48,6 +48,11 @@ def check_report(path: str | os.PathLike[str]) -> str:
         raise BadOption(
             f"a report is HTML or Markdown, so its name should end in .html or .md, unlike {os.fspath(path)}"
         )
+    place = Path(path).absolute().parent
+    if not place.is_dir():
+        raise BadFile(f"there is no folder {place} to write {Path(path).name} in")
+    if Path(path).is_dir() or not os.access(place, os.W_OK):
+        raise BadFile(f"{os.fspath(path)} cannot be written: it is a folder, or in one without permission to write")
     for name in ("jinja2", *(["matplotlib"] if kind == "html" else [])):
         try:
             __import__(name)

@@ -4,46 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from baserate.result import Adjustment
 
-_LISTED = 20  # Classes whose numbers are written out; more are left to the file of the shift.
+_LISTED = 20  # Classes whose numbers are written out.
 
 
 def call(result: Adjustment) -> str:
-    """Python code; ``probs`` stands for the predictions."""
-    known = result.certificate.known
-    if result.procedure == "prior":
-        return f"br.prior_adjust(probs, old_rates, {_rates(known)})"
-    options = {"loss": _loss(result)}
-    if not result.bounded:
-        options["bounded"] = "False"
+    """Python code, with comments on what it cannot hold: the predictions, weights, numbers of very many classes."""
+    comments = ["probs: the predictions"]
+    options: dict[str, str] = {}
+    if result.procedure != "prior":
+        options["loss"] = _loss(result, comments)
+        options |= {} if result.bounded else {"bounded": "False"}
     reading = result.model.reading
     options |= {name: "True" for name in ("from_logits", "normalize") if getattr(reading, name)}
-    if reading.smoothing:
-        options["zeros"] = repr(reading.smoothing)
-    return f"br.adjust(probs, {_rates(known)}, {', '.join(f'{name}={value}' for name, value in options.items())})"
+    options |= {"zeros": repr(reading.smoothing)} if reading.smoothing else {}
+    if result.origin is not None and result.origin.engine.weighted:
+        options["sample_weight"] = "weights"
+        comments.append("weights: those of the rows")
+    if result.classes is not None:
+        options["classes"] = _classes(result, comments)
+    if result.frame is not None and result.frame.selected:
+        options["columns"] = repr(list(result.frame.columns))
+    rates = _rates(result.certificate.known, comments)
+    first = f"prior_adjust(probs, old_rates, {rates}" if result.procedure == "prior" else f"adjust(probs, {rates}"
+    if result.procedure == "prior":
+        comments.append("old_rates: those in training")
+    written = "".join(f", {name}={value}" for name, value in options.items())
+    return "\n".join(["import baserate as br", *(f"# {line}" for line in comments), f"result = br.{first}{written})"])
 
 
-def _loss(result: Adjustment) -> str:
-    plain = type(result.loss)
-    if repr(result.loss) == f"{plain.__name__}()":
-        return repr(plain.name)
-    return f"br.losses.{result.loss!r}"[:200]
+def _loss(result: Adjustment, comments: list[str]) -> str:
+    loss = result.loss
+    if repr(loss) == f"{type(loss).__name__}()":
+        return repr(type(loss).name)
+    if len(repr(loss)) > 200 or "<" in repr(loss):
+        comments.append(f"loss: the {type(loss).__name__} that was used")
+        return "loss"
+    return f"br.losses.{loss!r}"
 
 
-def _rates(known: Any) -> str:
-    fields = {name: value for name, value in known.to_json().items() if name != "kind"}
+def _classes(result: Adjustment, comments: list[str]) -> str:
+    classes = list(result.classes or ())
+    if len(classes) <= _LISTED and all(isinstance(name, (str, int, float, bool)) for name in classes):
+        return repr(classes)
+    comments.append("classes: the names in the table of rates, in the order of the columns")
+    return "classes"
+
+
+def _rates(known: Any, comments: list[str]) -> str:
+    numbers = {name: value for name, value in known.to_json().items() if name != "kind"}
+    if any(isinstance(value, list) and len(value) > _LISTED for value in numbers.values()):
+        comments.append("rates: those in the table, in the order of the columns")
+        return "rates"
     maker = {"counts": "from_counts", "population": "of_population"}.get(known.kind, known.kind)
-    written = ", ".join(f"{name}={_value(value, known.classes)}" for name, value in fields.items())
-    return f"br.Rates.{maker}({written})"
-
-
-def _value(value: Any, classes: tuple[Any, ...] | None) -> str:
-    if not isinstance(value, list):
-        return repr(value)
-    if len(value) > _LISTED:
-        return "..."
-    plain = [number.item() if isinstance(number, np.generic) else number for number in value]
-    return repr(plain if classes is None else dict(zip(classes, plain, strict=True)))
+    return f"br.Rates.{maker}({', '.join(f'{name}={value!r}' for name, value in numbers.items())})"

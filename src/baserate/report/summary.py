@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.arrays import FloatArray
-from baserate.compare import Comparison, compare
+from baserate.compare import Comparison, compare, row_losses
+from baserate.labels import as_targets
 from baserate.losses.base import short_name
-from baserate.moves import Moves, moves, predictions
+from baserate.losses.brier import Brier
+from baserate.losses.log import Log
+from baserate.moves import Moves, Rows, moves, rows_of
 from baserate.report.call import call
 from baserate.report.words import loss_name, number, rows_said, signed
 from baserate.result import Adjustment
@@ -48,16 +51,18 @@ def summary(
     Returns
     -------
     dict
-        Of texts, numbers, lists and dicts.
+        Of texts, lists and dicts; ``moves`` and ``rows`` are the data that pictures are drawn from.
     """
     moved = moves(result)
+    rows = None if y is None else rows_of(result)
+    labels = None if y is None or rows is None else as_targets(y, rows.before.shape, result.classes)
     order = np.argsort(-np.abs(result.rates - result.before), kind="stable")
     table = _rates(result)
     return {
         "title": title,
         "note": note,
         "done": _done(result),
-        "guarantee": _guarantee(result),
+        "guarantee": _guarantee(result) | {"checked": "" if labels is None else _checked(result, rows, labels)},
         "caveats": _caveats(result),
         "logarithmic": short_name(result.loss) == "log" or result.procedure == "prior",
         "exact": result.certificate.known.kind == "exact",
@@ -67,7 +72,9 @@ def summary(
         "moved": _moved(result, moved),
         "moves": moved,
         "extremes": _extremes(result, moved),
-        "worth": None if y is None else _worth(compared(result, y, old_rates)),
+        "worth": None if rows is None else _worth(_compared(result, rows, y, old_rates), result),
+        "rows": rows,
+        "sampled": "" if len(moved.before) == result.n_rows else f" {_one_in(result, moved)}",
         "versions": _versions(),
         "call": call(result),
         "command": command,
@@ -83,33 +90,57 @@ def _done(result: Adjustment) -> str:
             "factors, so their mean need not be the new rates."
         )
     kind = "Bounded" if result.bounded else "Unbounded"
-    mean = "the wanted class rates" if result.certificate.known.kind == "exact" else "class rates that are possible"
+    if not result.dual_shift.any():
+        return f"{kind} adjustment left the predictions of {rows} as they are: their mean is possible."
+    exact = result.certificate.known.kind == "exact"
+    mean = "has the wanted class rates" if exact else "has class rates that are possible"
+    if not result.converged:
+        near = "the wanted class rates" if exact else "class rates that are possible"
+        return f"{kind} adjustment for the {loss_name(result)} brought the mean of {rows} near {near}."
     return (
-        f"{kind} adjustment for the {loss_name(result)} changed the predictions of {rows} so that their mean is "
-        f"{mean}, and by no more than that takes: of all predictions with such a mean, these are the nearest ones in "
-        f"the sense of the {loss_name(result)}."
+        f"{kind} adjustment for the {loss_name(result)} changed the predictions of {rows} so that their mean {mean}, "
+        "and changed them no more than that takes. (How far a prediction moved is measured by the loss: what it "
+        "would cost to go on with the old one if the new one were right.)"
     )
 
 
 def _guarantee(result: Adjustment) -> dict[str, str]:
     certificate, prior = result.certificate, result.procedure == "prior"
+    weighted = "weighted mean" if result.origin is not None and result.origin.engine.weighted else "mean"
     fall, loss = certificate.loss_reduction, "log loss" if prior else loss_name(result)
     condition = certificate.known.condition(approximate=certificate.batch_size != result.n_rows)
+    if certificate.known.kind == "exact":
+        condition = "if the wanted rates are the true class rates of these very rows"
     if np.isnan(fall):
         return {"headline": "Nothing is guaranteed.", "condition": "It was made without rows."}
-    if fall < 0:
-        return {
-            "headline": f"The mean {loss} may rise, by at most {number(-fall)}.",
-            "condition": f"That holds {condition}.",
-        }
+    if fall < -1e-12:
+        headline = f"The {weighted} {loss} of these rows may rise, by at most {number(-fall)}."
+        return {"headline": headline, "condition": f"That holds {condition}."}
+    if fall < 1e-12:
+        return {"headline": "Nothing had to be changed, so no loss changes.", "condition": ""}
     return {
-        "headline": f"The mean {loss} of these rows falls by at least {number(fall)}.",
+        "headline": f"The {weighted} {loss} of these rows falls by at least {number(fall)}.",
         "condition": f"That holds whatever the labels of the rows are, {condition}.",
     }
 
 
+def _checked(result: Adjustment, rows: Rows | None, labels: FloatArray) -> str:
+    """Whether the labels fulfil the condition, and what came of it."""
+    assert rows is not None
+    weights = np.full(len(labels), 1 / len(labels)) if rows.weights is None else rows.weights
+    true = weights @ labels
+    loss = Log() if result.procedure == "prior" else result.loss
+    change = float(weights @ row_losses(loss, rows.after, labels) - weights @ row_losses(loss, rows.before, labels))
+    came = f"the loss {'fell' if change <= 0 else 'rose'} by {number(abs(change))}"
+    if result.certificate.holds_for(true / true.sum()):
+        return f"By the labels that were given, the condition is fulfilled: {came}."
+    far = int(np.abs(true - result.rates).argmax())
+    name, rate = _names(result)[far], number(true[far])
+    return f"By the labels that were given, the condition is NOT fulfilled (the rate of {name!r} is {rate}): {came}."
+
+
 def _caveats(result: Adjustment) -> list[str]:
-    said = ["For other rows, and for another loss, nothing is guaranteed."]
+    said = ["For other rows, for another loss and for single rows nothing is guaranteed."]
     if not result.converged:
         residual = number(result.certificate.residual)
         said.append(
@@ -164,12 +195,15 @@ def _facts(result: Adjustment) -> list[tuple[str, str]]:
         ("rows", f"{result.n_rows:,}"),
         ("classes", f"{result.model.n_classes:,}"),
         ("loss", repr(result.loss)[:200]),
-        ("largest error of a rate", number(certificate.residual)),
-        ("duality gap, how far from the nearest answer it may be", number(certificate.gap)),
-        ("passes over the rows", str(result.n_passes)),
         ("engine", result.engine),
-        ("converged", "yes" if result.converged else "no"),
     ]
+    if result.procedure != "prior":
+        facts += [
+            ("largest error of a rate", number(certificate.residual)),
+            ("how far from the smallest change it may be (duality gap)", number(certificate.gap)),
+            ("passes over the rows", str(result.n_passes)),
+            ("converged", "yes" if result.converged else "no"),
+        ]
     if certificate.batch_size != result.n_rows:
         facts.insert(1, ("effective rows, by their weights", f"{certificate.batch_size:,}"))
     for bound in result.active if certificate.known.kind != "exact" else ():
@@ -180,8 +214,9 @@ def _facts(result: Adjustment) -> list[tuple[str, str]]:
 
 def _moved(result: Adjustment, moved: Moves) -> list[str]:
     n, entries = result.n_rows, result.n_rows * result.model.n_classes
-    said = [f"{moved.turned:,} of {rows_said(n)} have another most probable class now ({moved.turned / n:.1%})."]
-    if moved.zeros_before or moved.zeros_after:
+    have = "has" if moved.turned == 1 else "have"
+    said = [f"{moved.turned:,} of {rows_said(n)} {have} another most probable class now ({moved.turned / n:.1%})."]
+    if (moved.zeros_before or moved.zeros_after) and not result.model.reading.from_logits:
         said.append(
             f"{moved.zeros_before:,} of {entries:,} entries were exactly 0 before, and {moved.zeros_after:,} are now. "
             "If a class occurs where it has probability 0, log loss is infinite."
@@ -202,35 +237,49 @@ def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, Any]]:
     return [
         {"row": one.row, "moved": number(one.moved), "before": likely(one.before), "after": likely(one.after)}
         for one in moved.extremes
-        if one.moved > 0
+        if one.moved > 1e-12
     ]
 
 
-def compared(result: Adjustment, y: ArrayLike, old_rates: Any) -> Comparison:
+def _compared(result: Adjustment, rows: Rows, y: Any, old_rates: Any) -> Comparison:
     """What each procedure was worth, by the labels."""
-    p, weights = predictions(result)
-    return compare(p, y, result.certificate.known, old_rates, classes=result.classes, sample_weight=weights)
+    losses = (Log(), Brier()) if result.procedure == "prior" else (result.loss, Log(), Brier())
+    return compare(
+        rows.before,
+        y,
+        result.certificate.known,
+        old_rates,
+        losses=losses,
+        classes=result.classes,
+        sample_weight=rows.weights,
+        others={"this adjustment": rows.after},
+    )
 
 
-def _worth(found: Comparison) -> dict[str, Any]:
+def _one_in(result: Adjustment, moved: Moves) -> str:
+    return f"Drawn from one row in {round(result.n_rows / len(moved.before))}."
+
+
+def _worth(found: Comparison, result: Adjustment) -> dict[str, Any]:
     losses = [short_name(loss) for loss in found.losses]
+    notes = list(found.notes)
+    if result.model.reading.smoothing:
+        notes.append(f"as predicted: after {result.model.reading.smoothing:g} was added to every probability")
     rows = [
-        {
-            "procedure": name,
-            "cells": [
-                {
-                    "mean": number(found.mean[i, j]),
-                    "change": signed(found.change[i, j]) if i and np.isfinite(found.change[i, j]) else "",
-                    "interval": f"{signed(found.low[i, j])} to {signed(found.high[i, j])}"
-                    if i and np.isfinite([found.low[i, j], found.high[i, j]]).all()
-                    else "",
-                }
-                for j in range(len(losses))
-            ],
-        }
+        {"procedure": name, "cells": [_cell(found, i, j) for j in range(len(losses))]}
         for i, name in enumerate(found.procedures)
     ]
-    return {"losses": losses, "rows": rows, "confidence": f"{100 * found.confidence:g} %", "notes": list(found.notes)}
+    return {"losses": losses, "rows": rows, "confidence": f"{100 * found.confidence:g} %", "notes": notes}
+
+
+def _cell(found: Comparison, i: int, j: int) -> dict[str, str]:
+    mean, change, ends = found.mean[i, j], found.change[i, j], (found.low[i, j], found.high[i, j])
+    known = i > 0 and bool(np.isfinite(change))
+    return {
+        "mean": f"{mean:.4f}" if np.isfinite(mean) else number(mean),
+        "change": f"{change:+.4f}" if known else "",
+        "interval": f"{ends[0]:+.4f} to {ends[1]:+.4f}" if known and np.isfinite(ends).all() else "",
+    }
 
 
 def _names(result: Adjustment) -> list[str]:

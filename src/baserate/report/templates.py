@@ -29,4 +29,5 @@ def filled(kind: str, about: dict[str, Any], pictures: dict[str, str]) -> str:
 def _in_markdown(text: object) -> str:
     """Text that is no markup, in one line."""
     line = re.sub(r"\s+", " ", str(text))
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", r"\\\1", line)
+    line = re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", r"\\\1", line)
+    return re.sub(r"^(\s*)(\d*)([-.)=])", r"\1\2\\\3", line)  # no list, rule or heading either

@@ -254,7 +254,7 @@ def _not_ours(folder: Path) -> str | None:
         return None
     signed = (folder / SUCCESS).read_bytes().decode(errors="replace").split("\n") if SUCCESS in inside else [""]
     if signed[0] != _SIGNED:
-        return f"it has no {SUCCESS} of baserate"
+        return f"its {SUCCESS} is not of baserate" if SUCCESS in inside else f"it has no {SUCCESS}"
     return next(iter(sorted(inside - {SUCCESS, *signed[1:]})), None)
 
 
