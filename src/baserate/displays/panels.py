@@ -25,6 +25,7 @@ MOST = 12
 _BINS = 50
 _COLUMNS = 4
 _NAME = 1.9  # inches of a name above a panel
+_REACHES = (0.02, 0.05, 0.1, 0.2, 0.5)  # to which panels reach, where no probability is larger
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class Panels:
         If there are many: rows in cells of predicted and adjusted probability.
     view : tuple
         Smallest and largest adjusted probability that can be seen; adjusted without bounds, they may leave [0, 1].
+    reach : float
+        Largest predicted probability that can be seen: 1, or less where there are so many classes that all are small.
     n_rows, n_classes : int
     """
 
@@ -52,6 +55,7 @@ class Panels:
     after: FloatArray | None
     counts: FloatArray | None
     view: tuple[float, float]
+    reach: float
     n_rows: int
     n_classes: int
 
@@ -63,10 +67,13 @@ class Panels:
         shown = np.array([1]) if k == 2 else largest(np.abs(pairs.change()), MOST)
         ends = [(a[:, shown].min(), a[:, shown].max()) for _, a in pairs.blocks()]
         view = min(0.0, *(float(low) for low, _ in ends)), max(1.0, *(float(high) for _, high in ends))
+        highest = max(float(max(p[:, shown].max(), a[:, shown].max())) for p, a in pairs.blocks())
+        reach = next((limit for limit in _REACHES if highest <= limit), 1.0) if view == (0.0, 1.0) else 1.0
+        view = view if view != (0.0, 1.0) else (0.0, reach)
         if n <= FEW:
             before, after = (np.asarray(rows[:, shown], dtype=np.float64) for rows in (pairs.before, pairs.after))
-            return cls(shown, pairs.classes, before, after, None, view, n, k)
-        return cls(shown, pairs.classes, None, None, _counts(pairs, shown, view), view, n, k)
+            return cls(shown, pairs.classes, before, after, None, view, reach, n, k)
+        return cls(shown, pairs.classes, None, None, _counts(pairs, shown, view, reach), view, reach, n, k)
 
     @property
     def _across(self) -> int:
@@ -116,30 +123,31 @@ class Panels:
         # One scale for all panels, or the same colour would mean different counts.
         norm = LogNorm(1, max(float(self.counts.max()), 10.0))
         seen = np.ma.masked_equal(self.counts[i].T, 0)
-        x, y = np.linspace(0.0, 1.0, _BINS + 1), np.linspace(*self.view, _BINS + 1)
+        x, y = np.linspace(0.0, self.reach, _BINS + 1), np.linspace(*self.view, _BINS + 1)
         return ax.pcolormesh(x, y, seen, cmap=f"{DENSITY}_r", norm=norm, rasterized=True)
 
     def _finish(self, ax: Axes) -> None:
         margin = 0.03
         low, high = self.view
-        ax.set_xlim(-margin, 1 + margin)
+        ax.set_xlim(-margin * self.reach, (1 + margin) * self.reach)
         ax.set_ylim(low - margin * (high - low), high + margin * (high - low))
-        ax.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
-        if self.view == (0.0, 1.0):
-            ax.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+        ticks = [0.0, 0.5 * self.reach, self.reach]
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        if self.view == (0.0, self.reach):
+            ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         else:
             ax.locator_params(axis="y", nbins=4)
             ax.axhspan(0.0, 1.0, color="0.95", zorder=0)
         plain(ax)
 
 
-def _counts(pairs: Pairs, shown: IndexArray, view: tuple[float, float]) -> FloatArray:
+def _counts(pairs: Pairs, shown: IndexArray, view: tuple[float, float], reach: float) -> FloatArray:
     """Rows in each cell, for each class; by hand, because np.histogram2d takes ten times as long."""
     counts = np.zeros((len(shown), _BINS * _BINS), dtype=np.int64)
     low, high = view
     for p, a in pairs.blocks():
         for i, j in enumerate(shown):
-            x = np.clip(p[:, j] * float(_BINS), 0, _BINS - 1).astype(np.intp)
+            x = np.clip(p[:, j] * (_BINS / reach), 0, _BINS - 1).astype(np.intp)
             y = np.clip((a[:, j] - low) * (_BINS / (high - low)), 0, _BINS - 1).astype(np.intp)
             counts[i] += np.bincount(x * _BINS + y, minlength=_BINS * _BINS)
     return counts.reshape(-1, _BINS, _BINS).astype(np.float64)

@@ -17,7 +17,7 @@ from baserate.losses.brier import Brier
 from baserate.losses.log import Log
 from baserate.moves import Moves, Rows, moves, rows_of
 from baserate.report.call import call
-from baserate.report.words import loss_name, number, rows_said, signed
+from baserate.report.words import loss_name, number, rows_said, short, signed
 from baserate.result import Adjustment
 
 SHOWN = 12
@@ -135,7 +135,7 @@ def _checked(result: Adjustment, rows: Rows | None, labels: FloatArray) -> str:
     if result.certificate.holds_for(true / true.sum()):
         return f"By the labels that were given, the condition is fulfilled: {came}."
     far = int(np.abs(true - result.rates).argmax())
-    name, rate = _names(result)[far], number(true[far])
+    name, rate = short(_names(result)[far]), number(true[far])
     return f"By the labels that were given, the condition is NOT fulfilled (the rate of {name!r} is {rate}): {came}."
 
 
@@ -163,7 +163,7 @@ def _if_wrong(result: Adjustment) -> list[str]:
         return []
     high, low = int(np.nanargmax(worth)), int(np.nanargmin(worth))
     change = (worth[high] - worth[low]) / 100
-    names = _names(result)
+    names = [short(name) for name in _names(result)]
     return [
         "If the given rates are wrong, the guarantee changes: most of all if a percentage point belongs to "
         f"{names[low]!r} that was given to {names[high]!r}; then it is less by about {number(change)}. Rates that are "
@@ -232,7 +232,7 @@ def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, Any]]:
 
     def likely(row: FloatArray) -> dict[str, str]:
         j = int(row.argmax())
-        return {"name": names[j], "probability": number(row[j])}
+        return {"name": short(names[j]), "probability": number(row[j])}
 
     return [
         {"row": one.row, "moved": number(one.moved), "before": likely(one.before), "after": likely(one.after)}

@@ -15,6 +15,9 @@ _NAMES = {
 }
 
 
+_LONGEST = 60  # characters of a name in a sentence
+
+
 def loss_name(result: Adjustment) -> str:
     """What the loss is called in a sentence."""
     name = short_name(result.loss)
@@ -34,6 +37,11 @@ def number(value: float) -> str:
 def signed(value: float) -> str:
     """The same with a sign."""
     return f"+{number(value)}" if value > 0 else number(value)
+
+
+def short(name: str) -> str:
+    """A name that fits into a sentence."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 + 1 :]}"
 
 
 def rows_said(n_rows: int) -> str:
