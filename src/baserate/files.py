@@ -45,11 +45,25 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
 
 
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that cannot be written, so that it is known before the work and not after it."""
+    place = _real(path).parent
+    if not place.is_dir():
+        raise BadFile(f"there is no folder {place} to write {Path(path).name} in")
+    if not os.access(place, os.W_OK):
+        raise BadFile(f"{os.fspath(path)} cannot be written: no permission to write in the folder {place}")
+
+
 def staging(path: str | os.PathLike[str]) -> Staging:
     """A place beside a path where its new content is made."""
-    path = Path(path).resolve() if Path(path).is_symlink() else Path(path)  # what a link stands for is written
+    path = _real(path)
     _sweep(path)
     return Staging(path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"))
+
+
+def _real(path: str | os.PathLike[str]) -> Path:
+    """What a link stands for is written, not the link."""
+    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
 
 
 class Staging:

@@ -50,8 +50,12 @@ def _title(result: Adjustment) -> str:
     kind = {"prior": "Prior probability adjustment"}.get(
         result.procedure, f"{'Bounded' if result.bounded else 'Unbounded'} adjustment for {_loss(result)}"
     )
-    rows = f"{result.n_rows:,} row{'' if result.n_rows == 1 else 's'}"
-    return f"{kind}: {rows}, {result.model.n_classes} classes"
+    return f"{kind}: {counted(result.n_rows, 'row')}, {result.model.n_classes} classes"
+
+
+def counted(n: int, what: str) -> str:
+    """A number with its noun, in the plural if it is not 1: "1,000 rows", "2 classes"."""
+    return f"{n:,} {what if n == 1 else what + ('es' if what.endswith('s') else 's')}"
 
 
 def _facts(result: Adjustment) -> list[str]:

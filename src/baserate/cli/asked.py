@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import os
 import shlex
 import sys
 import time
@@ -19,6 +18,7 @@ from baserate.cli.bar import Bar, NoBar, bar
 from baserate.cli.options import names
 from baserate.cli.said import say
 from baserate.errors import BadFile, BadOption
+from baserate.files import check_place
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
 from baserate.result import Adjustment
@@ -91,10 +91,7 @@ class Asked:
         if self["report"] is not None:
             check_report(self["report"])
         for path in self._beside:
-            if not path.absolute().parent.is_dir():
-                raise BadFile(f"there is no folder {path.parent} to write {path.name} in")
-            if not os.access(path.absolute().parent, os.W_OK):
-                raise BadFile(f"{path} cannot be written: no permission to write in its folder")
+            check_place(path)
         named = [*self._read, *([] if out is None else [out]), *map(str, self._beside)]
         places = Counter(Path(name).resolve() for name in named if name != "-")
         twice = next((path for path, times in places.items() if times > 1), None)

@@ -10,8 +10,9 @@ import numpy as np
 
 from baserate.arrays import FloatArray, IndexArray
 from baserate.displays.pairs import Pairs
-from baserate.displays.style import BLUE, DENSITY, GREY, counted, largest, names_of, new_axes, plain
+from baserate.displays.style import BLUE, DENSITY, GREY, largest, names_of, new_axes, plain
 from baserate.errors import BadOption
+from baserate.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

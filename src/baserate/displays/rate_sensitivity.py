@@ -14,7 +14,6 @@ from baserate.displays.style import (
     BLUE,
     GREY,
     ORANGE,
-    counted,
     name_rows,
     names_of,
     plain,
@@ -24,6 +23,7 @@ from baserate.displays.style import (
 from baserate.losses.base import Loss, short_name
 from baserate.pose import RatesLike
 from baserate.result import Adjustment
+from baserate.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

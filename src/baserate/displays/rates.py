@@ -13,7 +13,6 @@ from baserate.displays.style import (
     BLUE,
     GREY,
     ORANGE,
-    counted,
     largest,
     legend_above,
     name_rows,
@@ -24,6 +23,7 @@ from baserate.displays.style import (
 )
 from baserate.pose import RatesLike
 from baserate.result import Adjustment
+from baserate.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from baserate.displays.curves import Curve, curve_of
 from baserate.displays.pairs import Pairs, as_pairs
-from baserate.displays.style import BLUE, GREY, counted, legend_above, name_of, new_axes, plain
+from baserate.displays.style import BLUE, GREY, legend_above, name_of, new_axes, plain
 from baserate.errors import BadOption
 from baserate.inputs import is_number, listed
 from baserate.labels import as_columns
+from baserate.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -151,8 +151,3 @@ def legend_above(ax: Axes, columns: int) -> None:
         handletextpad=0.5,
         columnspacing=1.2,
     )
-
-
-def counted(n: int, what: str) -> str:
-    """A number with its noun, in the plural if it is not 1: "1,000 rows", "2 classes"."""
-    return f"{n:,} {what if n == 1 else what + ('es' if what.endswith('s') else 's')}"

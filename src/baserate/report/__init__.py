@@ -48,11 +48,9 @@ def check_report(path: str | os.PathLike[str]) -> str:
         raise BadOption(
             f"a report is HTML or Markdown, so its name should end in .html or .md, unlike {os.fspath(path)}"
         )
-    place = Path(path).absolute().parent
-    if not place.is_dir():
-        raise BadFile(f"there is no folder {place} to write {Path(path).name} in")
-    if Path(path).is_dir() or not os.access(place, os.W_OK):
-        raise BadFile(f"{os.fspath(path)} cannot be written: it is a folder, or in one without permission to write")
+    files.check_place(path)
+    if Path(path).is_dir():
+        raise BadFile(f"{os.fspath(path)} is a folder")
     for name in ("jinja2", *(["matplotlib"] if kind == "html" else [])):
         try:
             __import__(name)

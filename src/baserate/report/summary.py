@@ -17,8 +17,9 @@ from baserate.losses.brier import Brier
 from baserate.losses.log import Log
 from baserate.moves import Moves, Rows, moves, rows_of
 from baserate.report.call import call
-from baserate.report.words import loss_name, number, rows_said, short, signed
+from baserate.report.words import loss_name, number, short, signed
 from baserate.result import Adjustment
+from baserate.text import counted
 
 SHOWN = 12
 """Classes in the first table; of more, those that changed most, and all of them in a folded one."""
@@ -82,7 +83,7 @@ def summary(
 
 
 def _done(result: Adjustment) -> str:
-    rows = f"{rows_said(result.n_rows)} with {result.model.n_classes} classes"
+    rows = f"{counted(result.n_rows, 'row')} with {result.model.n_classes} classes"
     if result.procedure == "prior":
         return (
             f"Prior probability adjustment (PPA): each probability of {rows} was multiplied by the new rate of its "
@@ -215,7 +216,7 @@ def _facts(result: Adjustment) -> list[tuple[str, str]]:
 def _moved(result: Adjustment, moved: Moves) -> list[str]:
     n, entries = result.n_rows, result.n_rows * result.model.n_classes
     have = "has" if moved.turned == 1 else "have"
-    said = [f"{moved.turned:,} of {rows_said(n)} {have} another most probable class now ({moved.turned / n:.1%})."]
+    said = [f"{moved.turned:,} of {counted(n, 'row')} {have} another most probable class now ({moved.turned / n:.1%})."]
     if (moved.zeros_before or moved.zeros_after) and not result.model.reading.from_logits:
         said.append(
             f"{moved.zeros_before:,} of {entries:,} entries were exactly 0 before, and {moved.zeros_after:,} are now. "

@@ -42,8 +42,3 @@ def signed(value: float) -> str:
 def short(name: str) -> str:
     """A name that fits into a sentence."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 + 1 :]}"
-
-
-def rows_said(n_rows: int) -> str:
-    """A number of rows."""
-    return f"{n_rows:,} row{'' if n_rows == 1 else 's'}"

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from baserate.columns import Columns
 from baserate.errors import BadFile, BadOption
-from baserate.files import Staging, staging
+from baserate.files import Staging, check_place, staging
 from baserate.inputs import listed
 from baserate.tables import formats
 from baserate.tables.base import Format, Part, Rows, Writer
@@ -42,7 +42,7 @@ class Destination:
         self.dialect = dialect
         if not isinstance(out, (str, os.PathLike)):
             raise BadOption(f"out must be a path, not {out!r}")
-        self.path = Path(out).resolve() if Path(out).is_symlink() else Path(out)  # what a link stands for is written
+        self.path = Path(out)
         self.is_pipe = os.fspath(out) == PIPE
         single = formats.of_name(self.path.name)
         said_folder = os.fspath(out).endswith(("/", os.sep))
@@ -61,11 +61,7 @@ class Destination:
     def _check(self, parts: Sequence[Part]) -> None:
         if self.is_pipe:
             return
-        place = self.path.parent
-        if not place.is_dir():
-            raise BadFile(f"there is no folder {place} to write {self.path.name} in")
-        if not os.access(place, os.W_OK):
-            raise BadFile(f"{self.path.name} cannot be written: no permission to write in the folder {place}")
+        check_place(self.path)
         if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
             raise BadOption(f"{self.path} is there and is no table; choose a name with an ending, such as .parquet")
         here = self.path.resolve()
