@@ -226,10 +226,12 @@ def test_mistakes_end_in_one_line_and_an_exit_code(folder: Path, arguments: Any,
 
 def test_places_that_are_named_twice(folder: Path) -> None:
     before = (folder / "in.csv").read_bytes()
-    (folder / "page.html").write_text("mine")
     for arguments in (("--save-shift", "in.csv"), ("--save-shift", "./x.html", "--report", "x.html")):
         done = run(folder, "fit", "in.csv", "--rates", RATES, *arguments, code=1)
         assert "is named twice" in done.stderr
+    (folder / "old.csv").write_text("class,rate\ncat,0.5\ndog,0.25\nowl,0.25\n")
+    prior = ("prior", "in.csv", "--old-rates", "old.csv", "--rates", RATES, "--out", "o.csv", "--save-shift", "old.csv")
+    assert "is named twice" in run(folder, *prior, code=1).stderr
     assert (folder / "in.csv").read_bytes() == before
 
 

@@ -135,7 +135,7 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
     answer need not have the new rates. IN, RATES and OUT are those of baserate adjust.
     """
     with told(_UNTOUCHED, out):
-        asked = Asked(source, **given)
+        asked = Asked(source, old_rates=old_rates, **given)
         asked.check_places(out)
         old = Rates.parse(old_rates, given["confidence"])
         with asked.bar() as shown:
