@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import baserate as br
-from baserate.demo import two_places
+from baserate.cli.story import two_places
 
 DPI = 110
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.losses import Loss, register
 from baserate.losses.base import laplacian
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from baserate.demo import story
+from baserate.cli.story import story
 
 README = Path(__file__).parents[1] / "README.md"
 REPORT = "baserate-demo.html"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from baserate.demo import story
+from baserate.cli.story import story
 
 
 def main() -> None:

@@ -266,7 +266,7 @@ def test_files(tmp_path: Path) -> None:
 
 def resealed(path: Path, **changes: Any) -> None:
     """Change fields and make the checksum fit again, as a determined hand would."""
-    from baserate import files
+    from baserate.support import atomic_files as files
 
     fields = files.read_json(path)
     fields.update(changes)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.cli.bar import Bar
+from baserate.cli.progress_bar import Bar
 
 RATES = "cat=0.2,dog=0.5,owl=0.3"
 COLUMNS = ["p_cat", "p_dog", "p_owl"]

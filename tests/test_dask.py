@@ -23,10 +23,10 @@ from distributed import Client, LocalCluster
 from support import ALL_LOSSES, Array, assert_certified, loss_id
 
 import baserate as br
-from baserate.columns import Choice
-from baserate.engines import dask_memory
-from baserate.engines.dask_partitions import DaskPartitions
-from baserate.partitions import partitioned
+from baserate.engines.dask import memory as dask_memory
+from baserate.engines.dask.collections import partitioned
+from baserate.engines.dask.engine import DaskPartitions
+from baserate.inputs.columns import Choice
 from baserate.progress import Progress
 
 RATES = {"a": 0.2, "b": 0.3, "c": 0.5}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from baserate.demo import story
+from baserate.cli.story import story
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[-+]?\d+\.\d+")

@@ -14,9 +14,9 @@ from support import Array, assert_certified
 from threadpoolctl import threadpool_info
 
 import baserate as br
-from baserate.engines import numpy_blocks
+from baserate.engines import memory as numpy_blocks
 from baserate.engines.base import Block, Engine, Sums, total
-from baserate.inputs import as_weights
+from baserate.inputs.validation import as_weights
 
 
 def test_sums_of_very_many_blocks_keep_their_digits() -> None:

@@ -13,7 +13,7 @@ from scipy.stats import betabinom, binom, binomtest
 from support import cases
 
 import baserate as br
-from baserate.intervals import batch_bounds
+from baserate.rates.intervals import batch_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from interval_coverage import CELLS, CONFIDENCE, simulate

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from support import Array, assert_certified, cases
 
 import baserate as br
-from baserate import fit, solver
-from baserate.engines.numpy_blocks import NumpyBlocks
+from baserate.core import fit
+from baserate.core import newton as solver
+from baserate.core.secant import Secant
+from baserate.engines.memory import NumpyBlocks
 from baserate.errors import BadLoss, BadOption, BadProbabilities, BadRates
-from baserate.secant import Secant
 
 LOSSES = ["log", "brier"]
 SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 400]

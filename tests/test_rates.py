@@ -29,7 +29,7 @@ def test_bounds_are_what_single_rates_can_reach(seed: int, k: int) -> None:
     known = random_set(rng, centre)
     low, high = known.bounds()
     assert known.contains(centre)
-    region = known.region(None)
+    region = known.rate_set(None)
     for sign, ends in ((1, low), (-1, high)):
         for j in range(k):
             direction = np.zeros(k)

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
+from baserate.analysis.row_changes import moves, rows_of
 from baserate.errors import BadFile, BadOption
-from baserate.moves import moves, rows_of
 from baserate.report import write_report
 from baserate.report.call import call
 
@@ -147,7 +147,7 @@ def test_the_page_does_not_depend_on_how_the_caller_draws(tmp_path: Path) -> Non
 
 
 def test_a_sample_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("baserate.moves._SAMPLED", 100)
+    monkeypatch.setattr("baserate.analysis.row_changes._SAMPLED", 100)
     assert "Drawn from one row in 2." in page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support import cases
 
 import baserate as br
+from baserate.analysis.shifts import KINDS
 from baserate.errors import BadLabels, BadOption, ImpossibleShift
-from baserate.shifts import KINDS
 
 
 def labels(seed: int, n: int = 400, k: int = 4) -> np.ndarray:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from support import Array
 
-from baserate.regions import Region
-from baserate.solver import Point, Target, solve
+from baserate.core.newton import Point, Target, solve
+from baserate.rates.sets import RateSet
 
 RATES = np.array([0.2, 0.3, 0.5])
 METRIC = np.diag(RATES) - np.outer(RATES, RATES)
 CENTRE = np.eye(3) - 1 / 3
-EXACT = Region.point(RATES)
+EXACT = RateSet.point(RATES)
 
 
 def point(shift: Array, value: float, gradient: Array, curvature: Array, noise: float) -> Point:

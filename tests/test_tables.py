@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.engines import table_files
+from baserate.engines import files as table_files
 from baserate.errors import BadFile, BadOption, BadProbabilities, BadWeights
 from baserate.tables import Files
 
@@ -399,7 +399,7 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path, monkeypatch: pytest
     left.write_text("half")
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
     assert left.exists(), "it may be that of a process that has just begun"
-    monkeypatch.setattr("baserate.files._YOUNG", -1)
+    monkeypatch.setattr("baserate.support.atomic_files._YOUNG", -1)
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
     assert not left.exists()
 

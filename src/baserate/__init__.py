@@ -9,10 +9,13 @@ array([[0.45, 0.55],
 
 from typing import TYPE_CHECKING, Any
 
-from baserate import errors, losses, shifts, theory
+from baserate import errors, losses
 from baserate.adjust import additive, adjust, multiplicative, prior_adjust
-from baserate.advise import Advice, advise
-from baserate.compare import Comparison, compare
+from baserate.analysis import shifts, theory
+from baserate.analysis.advise import Advice, advise
+from baserate.analysis.compare import Comparison, compare
+from baserate.analysis.sensitivity import Sensitivity, sensitivity
+from baserate.batch import adjust_many
 from baserate.displays import (
     ComparisonDisplay,
     GeometryDisplay,
@@ -23,10 +26,8 @@ from baserate.displays import (
     SensitivityDisplay,
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
-from baserate.many import adjust_many
 from baserate.rates import Rates
-from baserate.result import Adjustment, Certificate, load
-from baserate.sensitivity import Sensitivity, sensitivity
+from baserate.result.adjustment import Adjustment, Certificate, load
 from baserate.tables import Files
 
 if TYPE_CHECKING:

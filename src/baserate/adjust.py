@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray, IndexArray
+from baserate.core.fit import Names, Stop, fit, settled
+from baserate.core.newton import Solution
+from baserate.core.problem import Problem, Written
 from baserate.errors import BadOption, BadRates
-from baserate.fit import Names, Stop, fit, settled
-from baserate.inputs import label
+from baserate.inputs.validation import label
 from baserate.losses.base import Loss
-from baserate.origin import Origin
-from baserate.pose import Case, RatesLike, Rows, case, pose
-from baserate.problem import Problem, Written
 from baserate.progress import Progress
 from baserate.rates import as_known
-from baserate.regions import Region
-from baserate.result import ActiveBound, Adjustment, Certificate
-from baserate.solver import Solution
+from baserate.rates.sets import RateSet
+from baserate.result.adjustment import ActiveBound, Adjustment, Certificate
+from baserate.result.origin import Origin
+from baserate.solving.request import Case, RatesLike, Rows, case, pose
+from baserate.support.arrays import FloatArray, IndexArray
 
 NOT_FOR_PRIOR = ("tol", "max_passes", "bounded", "loss")
 """Options of :func:`adjust` that :func:`prior_adjust` does not have."""
@@ -270,7 +270,7 @@ def _adjustment(
     procedure: str,
     what_if: Callable[..., Adjustment] | None,
 ) -> Adjustment:
-    model, shift, region = problem.model, solution.point.shift, problem.kept_region
+    model, shift, region = problem.model, solution.point.shift, problem.kept_rate_set
     moved, mean = written
     worst = region.support(shift, mean[model.keep])  # of all possible rates, those that promise least
     slack = float(shift @ (worst - mean[model.keep]))
@@ -308,7 +308,7 @@ def _adjustment(
 
 
 def _active(
-    region: Region, keep: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
+    region: RateSet, keep: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
 ) -> tuple[ActiveBound, ...]:
     """The bounds, as they were stated, that hold the rates where they are."""
     of = keep.tolist() if names is None else [names[j] for j in keep]

@@ -1,18 +1,58 @@
-"""What can go wrong, as types. Each message says what was wrong, where, and what to do."""
+"""Errors and warnings of this package. Each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+
+class Option(NamedTuple):
+    """An option that a message mentions, such as ``normalize=True``.
+
+    A message contains the option as Python code. Whoever offers the option under another spelling, such as the command
+    line, takes it from the error and writes its own spelling.
+
+    Attributes
+    ----------
+    name : str
+    value : str, optional
+        The suggested value, as Python code.
+    """
+
+    name: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value}"
+
+
+def respell(message: str, options: Iterable[Option], spelling: Callable[[Option], str]) -> str:
+    """Replace the options that a message mentions by another spelling of them."""
+    for option in options:
+        mention = rf"(?<![\w'\"]){re.escape(str(option))}(?!\w)"
+        message = re.sub(mention, lambda _, option=option: spelling(option), message)  # type: ignore[misc]  # mypy cannot type the default
+    return message
 
 
 class BaserateError(ValueError):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        The options that the message mentions.
+    """
+
+    def __init__(self, message: str, *, options: Iterable[Option] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
 
 
 class BadProbabilities(BaserateError):
-    """The predictions are not what was promised."""
+    """The predictions are not valid probabilities or logits."""
 
 
 class BadRates(BaserateError):
@@ -24,11 +64,11 @@ class BadWeights(BaserateError):
 
 
 class BadLabels(BaserateError):
-    """The labels do not fit the predictions."""
+    """The labels do not match the predictions."""
 
 
 class BadOption(BaserateError):
-    """An option has a value that is not offered."""
+    """An option has an invalid value."""
 
 
 class BadLoss(BaserateError):
@@ -36,45 +76,54 @@ class BadLoss(BaserateError):
 
 
 class BadFile(BaserateError):
-    """A file does not hold what it should, or not in a form that this version can trust."""
+    """A file cannot be read, or does not contain what it should."""
 
 
 class ImpossibleShift(BaserateError):
-    """A set of rows cannot be shifted, or its rates misstated, in that way by that amount.
+    """A labelled data set cannot be shifted, or its rates misstated, in the requested way.
 
     Attributes
     ----------
     cause : str
-        The kind of obstacle in a few words, the same for all rows that meet it; made for counting.
+        The kind of obstacle in a few words, the same for all data sets with this obstacle, so that causes can be
+        counted.
     """
 
     def __init__(self, message: str, cause: str) -> None:
-        super().__init__(message, cause)
+        super().__init__(message)
         self.cause = cause
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self.args, self.cause)
 
 
 class InfeasibleRates(BaserateError):
-    """No predictions with the zeros of these have the wanted rates as their mean.
+    """No predictions with the same hard zeros have the requested rates as their mean.
 
     Attributes
     ----------
     classes : list
-        The classes that are blocked: together they can get at most ``reachable``, but want ``wanted``.
+        The blocked classes: together they can get at most ``reachable``, but need ``wanted``.
     reachable, wanted : float
     """
 
-    def __init__(self, message: str, classes: Sequence[object], reachable: float, wanted: float) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        classes: Sequence[object],
+        reachable: float,
+        wanted: float,
+        *,
+        options: Iterable[Option] = (),
+    ) -> None:
+        super().__init__(message, options=options)
         self.classes = list(classes)
         self.reachable = reachable
         self.wanted = wanted
 
     def __reduce__(self) -> tuple[object, ...]:
-        # An error that is raised elsewhere comes back as it was; by default only its message would.
-        return type(self), (*self.args, self.classes, self.reachable, self.wanted)
+        # Errors cross process boundaries. By default only the message would, and the constructor needs the rest.
+        return type(self), (*self.args, self.classes, self.reachable, self.wanted), {"options": self.options}
 
 
 class NotAdaptedWarning(UserWarning):
@@ -82,12 +131,22 @@ class NotAdaptedWarning(UserWarning):
 
 
 class NotConvergedWarning(RuntimeWarning):
-    """The solver stopped before it reached the tolerance."""
+    """The solver stopped before it reached the tolerance.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        The options that the message mentions.
+    """
+
+    def __init__(self, message: str = "", *, options: Iterable[Option] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn, and point at the line outside this package from which the call came."""
+def warn(warning: Warning) -> None:
+    """Issue a warning that points at the line outside this package from which the call came."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("baserate.", "contextlib")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(warning, stacklevel=level)

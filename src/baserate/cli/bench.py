@@ -13,10 +13,10 @@ import numpy as np
 
 from baserate.adjust import adjust
 from baserate.cli import options
-from baserate.cli.asked import Asked
-from baserate.cli.ending import told
-from baserate.pose import Rows, opened
+from baserate.cli.exit_handling import told
+from baserate.cli.invocation import Asked
 from baserate.rates import Rates
+from baserate.solving.request import Rows, opened
 
 
 @click.command(

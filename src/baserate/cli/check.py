@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from baserate.analysis.row_checks import Findings, look
 from baserate.cli import options
-from baserate.cli.asked import Asked
-from baserate.cli.ending import in_options, told
-from baserate.cli.said import facts, plain
-from baserate.columns import classes_named
-from baserate.faults import Findings, look
-from baserate.pose import Opened, Rows, opened
-from baserate.result import Adjustment
-from baserate.text import summary
+from baserate.cli.exit_handling import in_options, told
+from baserate.cli.invocation import Asked
+from baserate.cli.output import facts, plain
+from baserate.inputs.columns import classes_named
+from baserate.result.adjustment import Adjustment
+from baserate.result.text import summary
+from baserate.solving.request import Opened, Rows, opened
 
 
 @click.command(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from baserate.cli.ending import told
+from baserate.cli.exit_handling import told
 
 
 @click.command(short_help="A classifier meets another population: the whole story on real data.")
@@ -23,7 +23,7 @@ def demo(report: Path) -> None:
     Takes a few seconds. The data come with scikit-learn.
     """
     with told("no report was written"):
-        from baserate.demo import story
+        from baserate.cli.story import story
         from baserate.report import check_report
 
         try:

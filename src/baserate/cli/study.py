@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from baserate.cli.ending import told
-from baserate.threads import cores
+from baserate.cli.exit_handling import told
+from baserate.support.threads import cores
 
 if TYPE_CHECKING:
     from baserate.study.claims import Claim

@@ -10,10 +10,10 @@ import click
 
 from baserate.adjust import prior_adjust
 from baserate.cli import options
-from baserate.cli.asked import Asked
-from baserate.cli.ending import NOT_CONVERGED, told
+from baserate.cli.exit_handling import NOT_CONVERGED, told
+from baserate.cli.invocation import Asked
 from baserate.rates import Rates
-from baserate.result import load
+from baserate.result.adjustment import load
 
 _UNTOUCHED = "nothing was written, and anything at OUT is as it was"
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.compare import Comparison, compare
+from baserate.analysis.compare import Comparison, compare
 from baserate.displays.style import BLUE, GREY, new_axes, plain
 from baserate.losses.base import short_name
-from baserate.pose import RatesLike
+from baserate.solving.request import RatesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ class ComparisonDisplay:
 
     @classmethod
     def from_predictions(cls, probs: Any, y: ArrayLike, rates: RatesLike, **options: Any) -> ComparisonDisplay:
-        """Compute and draw; takes the options of :func:`baserate.compare`."""
+        """Compute and draw; takes the options of :func:`baserate.analysis.compare`."""
         return cls(compare(probs, y, rates, **options)).plot()
 
     def plot(self, axes: Axes | Sequence[Axes] | None = None) -> ComparisonDisplay:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray, IndexArray
-from baserate.intervals import population_bounds
+from baserate.rates.intervals import population_bounds
+from baserate.support.arrays import FloatArray, IndexArray
 
 _BARS = 40  # of the histogram
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.adjust import adjust
-from baserate.arrays import FloatArray
 from baserate.displays.geometry_views import Example, draw_plane, draw_triangle
 from baserate.displays.pairs import as_pairs
 from baserate.displays.style import legend_above, new_axes
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
-from baserate.pose import RatesLike
-from baserate.result import Adjustment
+from baserate.result.adjustment import Adjustment
+from baserate.solving.request import RatesLike
+from baserate.support.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

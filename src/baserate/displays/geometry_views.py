@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.displays.simplex import draw_simplex, from_plane, note_below, to_plane
 from baserate.displays.style import BLUE, GREEN, ORANGE, RED, names_of, plain
 from baserate.losses.base import Loss, short_name
+from baserate.support.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

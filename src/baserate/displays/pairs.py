@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadProbabilities
-from baserate.frames import is_frame, take_apart
-from baserate.inputs import as_classes, as_matrix
+from baserate.inputs.dataframes import is_frame, take_apart
+from baserate.inputs.validation import as_classes, as_matrix
+from baserate.support.arrays import FloatArray
 
 _BLOCK = 1 << 18  # rows that are looked at together
 _SLACK = 1e-2  # what float16 may miss 0 or 1 by

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.displays.pairs import Pairs
 from baserate.displays.style import BLUE, DENSITY, GREY, largest, names_of, new_axes, plain
 from baserate.errors import BadOption
-from baserate.text import counted
+from baserate.result.text import counted
+from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.adjust import adjust
-from baserate.arrays import FloatArray, IndexArray
 from baserate.displays.style import (
     BLUE,
     GREY,
@@ -21,9 +20,10 @@ from baserate.displays.style import (
     rows_axes,
     rows_in,
 )
-from baserate.pose import RatesLike
-from baserate.result import Adjustment
-from baserate.text import counted
+from baserate.result.adjustment import Adjustment
+from baserate.result.text import counted
+from baserate.solving.request import RatesLike
+from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,9 +13,9 @@ from baserate.displays.curves import Curve, curve_of
 from baserate.displays.pairs import Pairs, as_pairs
 from baserate.displays.style import BLUE, GREY, legend_above, name_of, new_axes, plain
 from baserate.errors import BadOption
-from baserate.inputs import is_number, listed
-from baserate.labels import as_columns
-from baserate.text import counted
+from baserate.inputs.labels import as_columns
+from baserate.inputs.validation import is_number, listed
+from baserate.result.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

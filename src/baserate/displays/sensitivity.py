@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays.style import BLUE, new_axes, plain
 from baserate.losses.base import short_name
-from baserate.pose import RatesLike
-from baserate.sensitivity import Sensitivity, sensitivity
+from baserate.solving.request import RatesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ class SensitivityDisplay:
     def from_predictions(
         cls, probs: ArrayLike, rates: RatesLike, *, ax: Axes | None = None, **options: Any
     ) -> SensitivityDisplay:
-        """Compute and draw; takes the options of :func:`baserate.sensitivity`."""
+        """Compute and draw; takes the options of :func:`baserate.analysis.sensitivity`."""
         return cls(sensitivity(probs, rates, **options)).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> SensitivityDisplay:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray
 from baserate.displays.style import GREY
+from baserate.support.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

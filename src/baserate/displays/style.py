@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

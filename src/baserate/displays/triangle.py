@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.displays.pairs import Pairs
 from baserate.displays.simplex import CORNERS, draw_simplex, note_below, to_plane
 from baserate.displays.style import BLUE, DENSITY, GREY, legend_above, names_of, new_axes
 from baserate.errors import BadOption
+from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

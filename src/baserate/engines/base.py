@@ -1,7 +1,7 @@
 """Who sums the rows.
 
 An engine holds the rows, wherever they are, cuts them into blocks and runs a task on each. It knows nothing of
-the maths: tasks come from :mod:`baserate.problem`. Two verbs are all that the rest asks of it:
+the maths: tasks come from :mod:`baserate.core.problem`. Two verbs are all that the rest asks of it:
 
 - ``map(task)`` runs a task on every block and yields the answers, in the order of the rows; ``sum(task)`` adds them up;
 - ``write(task)`` runs a task that answers ``(rows, sums)``, keeps the rows as the answer, yields the sums.
@@ -26,9 +26,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import CACHED, FloatArray
-from baserate.inputs import NUMBERED, Naming
+from baserate.inputs.validation import NUMBERED, Naming
 from baserate.progress import SILENT, Progress
+from baserate.support.arrays import CACHED, FloatArray
 
 T = TypeVar("T")
 Sums = tuple[FloatArray, ...]

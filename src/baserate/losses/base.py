@@ -33,10 +33,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadProbabilities
-from baserate.inputs import as_matrix, weighted_mean
-from baserate.labels import as_targets
+from baserate.inputs.labels import as_targets
+from baserate.inputs.validation import as_matrix, weighted_mean
+from baserate.support.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Loss(ABC):
     """Built-in losses are tested here; a user's generator is checked before its first use."""
 
     kernel: ClassVar[str | None] = None
-    """The fused pass of ``baserate.kernels`` that does what the methods of exactly this class do, if any."""
+    """The fused pass of ``baserate.passes`` that does what the methods of exactly this class do, if any."""
 
     @property
     def flat_at_zero(self) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadLoss
 from baserate.losses.base import REAL, Loss
 from baserate.losses.separable import Separable
+from baserate.support.arrays import FloatArray
 
 _INSIDE = np.array([1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99, 0.999])
 _OUTSIDE = np.array([-3.0, -1.0, -0.5, -0.1, 1.1, 1.5, 2.0, 4.0])

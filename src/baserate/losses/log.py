@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray
 from baserate.losses.base import Loss, as_pair, laplacian
 from baserate.losses.registry import register
+from baserate.support.arrays import FloatArray
 
 
 @register

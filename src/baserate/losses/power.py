@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadLoss
 from baserate.losses.base import NONNEGATIVE, REAL, Loss
 from baserate.losses.registry import register
 from baserate.losses.separable import SeparableLoss
+from baserate.support.arrays import FloatArray
 
 _NEAR_ONE = 0.1  # Closer than this to beta = 1 the powers are written with expm1 and log1p.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from baserate.arrays import FloatArray
+from baserate.support.arrays import FloatArray
 
 
 def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:

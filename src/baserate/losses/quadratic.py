@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadLoss
 from baserate.losses.base import REAL, Loss, as_pair
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
+from baserate.support.arrays import FloatArray
 
 _SLACK = 1e-13  # A multiplier this far below 0, relative to the size of its terms, is rounding.
 

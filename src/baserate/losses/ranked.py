@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.arrays import FloatArray
 from baserate.losses.base import REAL, Loss, as_pair, laplacian
 from baserate.losses.registry import register
+from baserate.support.arrays import FloatArray
 
 _ROWS_AT_ONCE = 256  # Stacked for one isotonic regression; more would cost digits, see _isotonic.
 

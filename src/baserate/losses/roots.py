@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 _MAX_STEPS = 200  # Bisection alone needs 60 for full precision; Newton usually needs 6.
 

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadLoss
 from baserate.losses.base import NONNEGATIVE, Domain, Loss, centred_outer
 from baserate.losses.registry import register
 from baserate.losses.roots import rising_root
+from baserate.support.arrays import FloatArray, IndexArray
 
 ScalarFunction = Callable[[FloatArray], FloatArray]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadLoss
 from baserate.losses.base import Loss
 from baserate.losses.separable import SeparableLoss, inverted
+from baserate.support.arrays import FloatArray
 
 
 class Softened(SeparableLoss):

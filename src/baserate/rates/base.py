@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadLabels, BadOption, BadRates
-from baserate.inputs import as_classes, as_rates, by_name, label, listed
-from baserate.regions import Region
+from baserate.inputs.validation import as_classes, as_rates, by_name, label, listed
+from baserate.rates.sets import RateSet
+from baserate.support.arrays import FloatArray
 
 ROUNDING = 1e-9
 """Rates this close to a set belong to it: ten times what an adjustment may miss them by."""
@@ -202,7 +202,7 @@ class Rates(ABC):
         >>> br.Rates.parse("counts:46,4")
         Rates counted in a survey of 50 cases: class 0 46, class 1 4; 95 % confidence
         """
-        from baserate.rates.spoken import spoken
+        from baserate.rates.parse import spoken
 
         return spoken(text, confidence)
 
@@ -224,7 +224,7 @@ class Rates(ABC):
         -------
         low, high : array of shape (k,)
         """
-        return self._known_size().region(_as_batch_size(batch_size)).bounds()
+        return self._known_size().rate_set(_as_batch_size(batch_size)).bounds()
 
     def contains(self, values: ArrayLike | Mapping[Any, float], batch_size: int | None = None) -> bool:
         """Whether some rates are possible.
@@ -241,7 +241,7 @@ class Rates(ABC):
             known = self.on(names, len(names) if names else int(np.size(np.asarray(values))))
         known = known._known_size()
         rates = as_rates(values, known.classes, known.n_classes or 0, what="values")
-        return known.region(_as_batch_size(batch_size)).distance(rates) <= ROUNDING
+        return known.rate_set(_as_batch_size(batch_size)).distance(rates) <= ROUNDING
 
     @property
     def n_classes(self) -> int | None:
@@ -268,7 +268,7 @@ class Rates(ABC):
         return replace(resolved, classes=classes, **moved)
 
     @abstractmethod
-    def region(self, batch_size: int | None) -> Region:
+    def rate_set(self, batch_size: int | None) -> RateSet:
         """The set itself, for a batch of that size or for the population; one number for each column must be known."""
 
     @abstractmethod

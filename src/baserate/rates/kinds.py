@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadOption, BadRates
-from baserate.inputs import as_rates, is_number, label, one_per_class
-from baserate.intervals import batch_bounds, population_bounds, sampling_bounds
+from baserate.inputs.validation import as_rates, is_number, label, one_per_class
 from baserate.rates.base import ROUNDING, Rates
-from baserate.regions import Ball, Region
+from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
+from baserate.rates.sets import Ball, RateSet
+from baserate.support.arrays import FloatArray
 
 _MOST_CASES = 10**11  # With more, the last digits of the interval would be rounding.
 
@@ -26,8 +26,8 @@ class ExactRates(Rates):
     kind = "exact"
     values: Any
 
-    def region(self, batch_size: int | None) -> Region:
-        return Region.point(self.values)
+    def rate_set(self, batch_size: int | None) -> RateSet:
+        return RateSet.point(self.values)
 
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
@@ -50,11 +50,11 @@ class RatesBetween(Rates):
     low: Any
     high: Any
 
-    def region(self, batch_size: int | None) -> Region:
-        return Region.box(self.low, self.high)
+    def rate_set(self, batch_size: int | None) -> RateSet:
+        return RateSet.box(self.low, self.high)
 
     def estimate(self) -> FloatArray:
-        low, high = self.region(None).bounds()
+        low, high = self.rate_set(None).bounds()
         if np.array_equal(low, high):
             return low
         raise BadRates(
@@ -65,7 +65,7 @@ class RatesBetween(Rates):
     def says(self) -> str:
         if not isinstance(self.low, np.ndarray):
             return f" between {self.low} and {self.high}"
-        low, high = self.region(None).bounds()
+        low, high = self.rate_set(None).bounds()
         return ": " + self._each([_interval(a, b) for a, b in zip(low, high, strict=True)])
 
     def _checked(self) -> Self:
@@ -100,16 +100,16 @@ class RatesNear(Rates):
     radius: Any
     metric: Any
 
-    def region(self, batch_size: int | None) -> Region:
+    def rate_set(self, batch_size: int | None) -> RateSet:
         if self.radius == 0:
-            return Region.point(self.values)
+            return RateSet.point(self.values)
         seen = self.values > 0
         scale = np.ones(len(self.values))
         high = np.ones(len(self.values))
         if self.metric == "chi2":
             scale[seen] = 1.0 / self.values[seen]
             high[~seen] = 0.0
-        return Region.box(np.zeros(len(self.values)), high, Ball(self.values, scale, self.radius))
+        return RateSet.box(np.zeros(len(self.values)), high, Ball(self.values, scale, self.radius))
 
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
@@ -157,7 +157,7 @@ class SurveyCounts(_Sampled):
     sample = "the survey and these rows are random samples of one population"
     counts: Any
 
-    def region(self, batch_size: int | None) -> Region:
+    def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:
             bounds = population_bounds(self.counts, self.confidence)
         else:
@@ -206,9 +206,9 @@ class PopulationRates(_Sampled):
     sample = "these rows are a random sample of the population"
     values: Any
 
-    def region(self, batch_size: int | None) -> Region:
+    def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:
-            return Region.point(self.values)
+            return RateSet.point(self.values)
         return _around(self.values, sampling_bounds(self.values, batch_size, self.confidence))
 
     def estimate(self) -> FloatArray:
@@ -222,9 +222,9 @@ class PopulationRates(_Sampled):
         return replace(self, values=values, confidence=float(self.confidence))
 
 
-def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> Region:
+def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> RateSet:
     # At low confidence, intervals of whole counts may miss the estimate itself, and leave no rates that sum to 1.
-    return Region.box(np.minimum(bounds[0], centre), np.maximum(bounds[1], centre))
+    return RateSet.box(np.minimum(bounds[0], centre), np.maximum(bounds[1], centre))
 
 
 def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | None) -> None:

@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from baserate import files
 from baserate.errors import BadFile, BadOption
-from baserate.result import Adjustment
+from baserate.result.adjustment import Adjustment
+from baserate.support import atomic_files as files
 
 __all__ = ["check_report", "write_report"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baserate.result import Adjustment
+from baserate.result.adjustment import Adjustment
 
 _LISTED = 20  # Classes whose numbers are written out.
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from baserate.analysis.row_changes import Moves, Rows
 from baserate.displays import MovementDisplay, RatesDisplay, RateSensitivityDisplay, ReliabilityDisplay
-from baserate.moves import Moves, Rows
-from baserate.result import Adjustment
+from baserate.result.adjustment import Adjustment
 
 
 def pictures(result: Adjustment, moved: Moves, rows: Rows | None, y: ArrayLike | None) -> dict[str, str]:

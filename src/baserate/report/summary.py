@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.arrays import FloatArray
-from baserate.compare import Comparison, compare, row_losses
-from baserate.labels import as_targets
+from baserate.analysis.compare import Comparison, compare, row_losses
+from baserate.analysis.row_changes import Moves, Rows, moves, rows_of
+from baserate.inputs.labels import as_targets
 from baserate.losses.base import short_name
 from baserate.losses.brier import Brier
 from baserate.losses.log import Log
-from baserate.moves import Moves, Rows, moves, rows_of
 from baserate.report.call import call
-from baserate.report.words import loss_name, number, short, signed
-from baserate.result import Adjustment
-from baserate.text import counted
+from baserate.report.wording import loss_name, number, short, signed
+from baserate.result.adjustment import Adjustment
+from baserate.result.text import counted
+from baserate.support.arrays import FloatArray
 
 SHOWN = 12
 """Classes in the first table; of more, those that changed most, and all of them in a folded one."""

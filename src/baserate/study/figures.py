@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
-from baserate.files import whole
 from baserate.study.tables import ABSOLUTE_ERRORS, MEASURES, SIZES
+from baserate.support.arrays import FloatArray
+from baserate.support.atomic_files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

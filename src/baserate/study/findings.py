@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from baserate.errors import BadFile
-from baserate.files import whole
 from baserate.study.claims import Claim, claims
 from baserate.study.page import Story, write
 from baserate.study.reference import Comparison
 from baserate.study.runs import Account
 from baserate.study.tables import read_results, skipped_by_cause
+from baserate.support.atomic_files import whole
 
 Frame = Any  # a pandas DataFrame
 

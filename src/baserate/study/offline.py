@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadOption
-from baserate.inputs import listed
+from baserate.inputs.validation import listed
 from baserate.study.corpus import Corpus, Report, in_parallel
 from baserate.study.datasets import DATA_SETS, Labelled, load
 from baserate.study.runs import seed_of, write_run

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadFile
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @dataclass(frozen=True, eq=False)

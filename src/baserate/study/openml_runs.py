@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadFile, BadOption, BaserateError
-from baserate.files import whole
 from baserate.study.corpus import Corpus, Report
 from baserate.study.openml_arff import decoded, read_predictions
 from baserate.study.runs import Rules, unfit, write_run
+from baserate.support.atomic_files import whole
 
 _PAGE = 10_000  # the longest list that the server sends
 _TIMEOUT = 60.0  # seconds without a byte

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadFile, BadOption
-from baserate.inputs import listed
+from baserate.inputs.validation import listed
 from baserate.study.corpus import Corpus, Report
 from baserate.study.runs import label_text, write_run
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from baserate.files import whole
 from baserate.study.claims import Claim
 from baserate.study.figures import FIGURES, save_all
 from baserate.study.reference import Comparison
 from baserate.study.runs import Account
 from baserate.study.tables import MEASURES, cell, cells, counted, markdown, means, medians, n_tasks, spaced
+from baserate.support.atomic_files import whole
 
 Frame = Any  # a pandas DataFrame
 

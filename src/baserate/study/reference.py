@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from baserate.arrays import FloatArray
 from baserate.errors import BadOption
 from baserate.study.corpus import Report
 from baserate.study.runs import PredictionSet
 from baserate.study.tasks import ADJUSTERS, Task, shifted_set, task
+from baserate.support.arrays import FloatArray
 
 PAPERS_SOLVERS = {"brier": ("OSQP",), "log": ("ECOS", "SCS")}
 """What the paper solved with, and with what if that failed."""

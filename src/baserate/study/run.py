@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from baserate import shifts
-from baserate.compare import row_losses
+from baserate.analysis import shifts
+from baserate.analysis.compare import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
-from baserate.files import whole
-from baserate.inputs import listed
-from baserate.kernels import prepare
+from baserate.inputs.validation import listed
 from baserate.losses import Brier, Log
+from baserate.passes.numba_passes import prepare
 from baserate.study.corpus import Corpus, Report, in_parallel
 from baserate.study.findings import (
     ACCOUNTS,
@@ -41,6 +40,7 @@ from baserate.study.reference import compare, possible_tasks, sample_tasks
 from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
 from baserate.study.settings import digest, versions
 from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
+from baserate.support.atomic_files import whole
 
 MEASURES = {"brier": Brier(), "log": Log()}
 """The losses that are measured before and after."""

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray, IndexArray
 from baserate.errors import BadFile, BadOption
-from baserate.files import whole
+from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.atomic_files import whole
 
 _META = b"baserate.run"
 _ROW_SUMS = 1e-3  # files with few digits are rounded this much; more than that is not a distribution

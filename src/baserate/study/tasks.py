@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from baserate import shifts
 from baserate.adjust import additive, adjust, prior_adjust
-from baserate.arrays import FloatArray, IndexArray
+from baserate.analysis import shifts
 from baserate.errors import ImpossibleShift
 from baserate.rates import Rates
-from baserate.result import Adjustment
+from baserate.result.adjustment import Adjustment
 from baserate.study.runs import PredictionSet, seed_of
+from baserate.support.arrays import FloatArray, IndexArray
 
 ERRORS = (0.0, 0.01, -0.01, 0.02, -0.02, 0.04, -0.04, 0.08, -0.08)
 """Errors in the rates of the majority classes."""

@@ -9,9 +9,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from baserate.columns import Choice, Columns, as_names
 from baserate.errors import BadFile, BadOption, BadProbabilities
-from baserate.inputs import Naming, listed
+from baserate.inputs.columns import Choice, Columns, as_names
+from baserate.inputs.validation import Naming, listed
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
-from baserate.columns import Columns
 from baserate.errors import BadFile
+from baserate.inputs.columns import Columns
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:

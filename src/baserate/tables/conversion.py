@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from baserate.arrays import FloatArray
-from baserate.columns import Columns
+from baserate.inputs.columns import Columns
+from baserate.support.arrays import FloatArray
 from baserate.tables.base import Part
 
 if TYPE_CHECKING:

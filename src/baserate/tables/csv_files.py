@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from baserate.errors import BadFile
-from baserate.inputs import listed
+from baserate.inputs.validation import listed
 from baserate.tables.arrow_files import ArrowPart
 from baserate.tables.base import Format, Part, Piece, Rows, Source, Writer, reading
 from baserate.tables.dialect import Dialect

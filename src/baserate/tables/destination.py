@@ -17,10 +17,10 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from baserate.columns import Columns
 from baserate.errors import BadFile, BadOption
-from baserate.files import Staging, check_place, staging
-from baserate.inputs import listed
+from baserate.inputs.columns import Columns
+from baserate.inputs.validation import listed
+from baserate.support.atomic_files import Staging, check_place, staging
 from baserate.tables import formats
 from baserate.tables.base import Format, Part, Rows, Writer
 from baserate.tables.dialect import Dialect

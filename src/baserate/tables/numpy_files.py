@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from baserate.columns import Columns
 from baserate.errors import BadFile, BadOption
-from baserate.inputs import as_matrix, listed
+from baserate.inputs.columns import Columns
+from baserate.inputs.validation import as_matrix, listed
 from baserate.tables.base import BATCH_ROWS, Format, Part, Piece, Rows, Source, Writer
 from baserate.tables.dialect import Dialect
 

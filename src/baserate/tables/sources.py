@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from baserate.errors import BadFile, BadOption
-from baserate.inputs import listed
+from baserate.inputs.validation import listed
 from baserate.tables import formats
 from baserate.tables.base import Part, Source
 from baserate.tables.dialect import Dialect

@@ -1,0 +1,1 @@
+"""Analyses of predictions and adjustments: comparison, advice, sensitivity, theory, changes of single rows."""

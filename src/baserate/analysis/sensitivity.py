@@ -1,0 +1,115 @@
+"""How much is guaranteed if the rates are known less and less well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.adjust import adjust
+from baserate.errors import BadOption
+from baserate.losses.base import Loss
+from baserate.rates import Rates, as_known
+from baserate.solving.request import RatesLike
+from baserate.support.arrays import FloatArray
+
+_STEPS = 10  # of the default widths
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity:
+    """The guaranteed fall of the loss as a function of how well the rates are known.
+
+    Attributes
+    ----------
+    widths : array of shape (m,)
+        Largest error of a rate, either way.
+    loss_reduction : array of shape (m,)
+        What is guaranteed if no rate is off by more than the width.
+    rates : array of shape (m, k)
+        The rates that the adjusted predictions then have.
+    loss : Loss
+    classes : tuple or None
+    """
+
+    widths: FloatArray
+    loss_reduction: FloatArray
+    rates: FloatArray
+    loss: Loss
+    classes: tuple[Any, ...] | None
+
+    def as_dict(self) -> dict[str, FloatArray]:
+        """Columns of a table, for ``pandas.DataFrame`` or ``polars.DataFrame``."""
+        names = range(self.rates.shape[1]) if self.classes is None else self.classes
+        rates = {f"rate {name}": column for name, column in zip(names, self.rates.T, strict=True)}
+        return {"width": self.widths, "loss_reduction": self.loss_reduction, **rates}
+
+    def __repr__(self) -> str:
+        lines = [f"Mean loss ({self.loss!r}) falls by at least this much if no rate is off by more than the width:", ""]
+        lines.append("     width  guaranteed fall")
+        rows = zip(self.widths, self.loss_reduction, strict=True)
+        return "\n".join(lines + [f"  {width:8.4f}  {fall:15.6g}" for width, fall in rows])
+
+
+def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None = None, **options: Any) -> Sensitivity:
+    """How much is guaranteed if the rates are only known to within a width.
+
+    Parameters
+    ----------
+    probs : array-like of shape (n, k)
+    rates : array-like of shape (k,), dict or Rates
+        The best guess of the rates of these rows.
+    widths : array-like of shape (m,), optional
+        Largest errors of a rate. By default 11 widths from 0, where the rates are exact, to where nothing is
+        guaranteed any more, because the mean of the predictions is possible, too.
+    **options
+        As in :func:`adjust`.
+
+    Returns
+    -------
+    Sensitivity
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> br.sensitivity([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]], [0.75, 0.25], widths=[0, 0.1, 0.2, 0.3])
+    Mean loss (Log()) falls by at least this much if no rate is off by more than the width:
+    <BLANKLINE>
+         width  guaranteed fall
+        0.0000         0.240621
+        0.1000        0.0965026
+        0.2000        0.0177397
+        0.3000                0
+    """
+    names = rates.classes if isinstance(rates, Rates) else None
+    result = adjust(probs, Rates.between(None, None, classes=names), **options)  # as it is
+    centre = as_known(rates, result.classes, len(result.before)).estimate()
+    if widths is None:
+        last = float(np.abs(centre - result.before).max())
+        steps = np.linspace(0.0, last, _STEPS + 1) if last > 0 else np.zeros(1)
+    else:
+        steps = _as_widths(widths)
+    promised, chosen = [], []
+    for width in steps:
+        result = result.what_if(Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
+        promised.append(result.certificate.loss_reduction)
+        chosen.append(result.rates)
+    return Sensitivity(
+        widths=steps,
+        loss_reduction=np.array(promised),
+        rates=np.array(chosen),
+        loss=result.loss,
+        classes=result.classes,
+    )
+
+
+def _as_widths(widths: ArrayLike) -> FloatArray:
+    try:
+        values = np.asarray(widths, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadOption(f"widths must be a list of numbers from 0 to 1, not {widths!r}") from None
+    if values.ndim != 1 or values.size == 0 or not ((values >= 0) & (values <= 1)).all():
+        raise BadOption(f"widths must be a list of numbers from 0 to 1, not {widths!r}")
+    return values

@@ -1,0 +1,162 @@
+"""Dask arrays and dataframes: rows in partitions, on this machine or on others.
+
+Only this room knows what a Dask collection is. It takes one apart into delayed partitions, and puts delayed partitions
+together to a collection of the same kind. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from baserate.errors import BadOption, BadProbabilities
+from baserate.inputs.columns import Choice, Columns
+from baserate.inputs.validation import as_matrix, listed
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """A Dask collection of predictions.
+
+    Attributes
+    ----------
+    collection : dask.array.Array of shape (n, k), or dask.dataframe.DataFrame
+        The array in chunks of whole rows; the dataframe with all its columns.
+    columns : Columns or None
+        The columns of a dataframe that hold the probabilities.
+    n_classes : int
+    dtype : numpy.dtype or None
+        Of every partition's matrix, if it is the same for all.
+    lengths : tuple of int, or None
+        Rows of each partition, where they are known without a look.
+    what : str
+        What to call it in messages.
+    """
+
+    collection: Any
+    columns: Columns | None
+    n_classes: int
+    dtype: np.dtype[Any] | None
+    lengths: tuple[int, ...] | None
+    what: str = "probs"
+
+    @property
+    def names(self) -> list[Any] | None:
+        """The chosen columns of a dataframe."""
+        return None if self.columns is None else list(self.columns.names)
+
+    @property
+    def meta(self) -> Any:
+        """A partition without rows, as the collection describes it."""
+        return self.collection._meta if self.names is None else self.collection[self.names]._meta
+
+    def delayed(self, extra: Sequence[Any] = (), *, optimized: bool = True) -> list[Any]:
+        """The partitions, each to be computed; those of a dataframe with the chosen columns and some extra ones."""
+        if self.names is None:
+            return delayed_parts(self.collection, optimized=optimized)
+        return delayed_parts(self.collection[[*self.names, *(name for name in extra if name not in self.names)]])
+
+    def like(self, parts: list[Any], lengths: Sequence[int] | None, meta: Any) -> Any:
+        """A collection of the same kind.
+
+        Parameters
+        ----------
+        parts : list of delayed
+            Adjusted partitions.
+        lengths : sequence of int, optional
+            Their rows.
+        meta : dataframe or array
+            One of them, without rows.
+        """
+        if self.columns is not None:
+            import dask.dataframe as dd
+
+            return dd.from_delayed(parts, meta=meta, divisions=self.collection.divisions, verify_meta=False)
+        import dask.array as da
+        from dask.base import tokenize
+        from dask.highlevelgraph import HighLevelGraph
+
+        # One layer for all: a concatenation of arrays of one block each would have two a partition.
+        name = f"adjusted-{tokenize([part.key for part in parts])}"
+        layer = {(name, i, 0): part.key for i, part in enumerate(parts)}
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
+        rows = tuple(lengths) if lengths is not None else (np.nan,) * len(parts)
+        return da.Array(graph, name, chunks=(rows, (self.n_classes,)), meta=meta)
+
+
+def is_partitioned(probs: object) -> bool:
+    """Whether this is a Dask array or dataframe, without importing anything."""
+    return type(probs).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(type(probs), "dask")
+
+
+def delayed_parts(collection: Any, *, optimized: bool = True) -> list[Any]:
+    """The partitions of a Dask array in chunks of whole rows, of a dataframe or of a series, each to be computed.
+
+    What becomes part of another array should not be ``optimized``: that array will be, and a cluster complains if tasks
+    were joined once for one use and twice for another.
+    """
+    if hasattr(type(collection), "numblocks"):
+        return list(collection.to_delayed(optimize_graph=optimized).ravel())
+    # Columns that nobody asked for are not read. But the optimizer's last stage would also join the partitions of files
+    # of which few columns are read; and then neither weights nor the answer would fit the rows.
+    return list(collection.simplify().to_delayed(optimize_graph=False))
+
+
+def known_lengths(collection: Any) -> tuple[int, ...] | None:
+    """Rows of each chunk of a Dask array, unless nobody knows yet."""
+    chunks = getattr(collection, "chunks", None)
+    if chunks is None or any(np.isnan(size) for size in chunks[0]):
+        return None
+    return tuple(int(size) for size in chunks[0])
+
+
+def partitioned(probs: Any, choice: Choice, *, what: str = "probs") -> Partitions:
+    """The rows of a Dask collection.
+
+    Parameters
+    ----------
+    probs : Dask array or dataframe
+    choice : Choice
+        What was said about the columns of a dataframe.
+    what : str
+    """
+    if hasattr(type(probs), "numblocks"):  # of the type, since a delayed object seems to have everything
+        if choice.columns is not None:
+            raise BadOption(f"columns= selects columns of a dataframe, but {what} is a Dask {type(probs).__name__}")
+        return _array(probs, what)
+    if hasattr(type(probs), "columns") and probs.ndim == 2:
+        return _dataframe(probs, choice, what)
+    raise BadProbabilities(
+        f"{what} must have 2 dimensions (rows, classes), but is a Dask {type(probs).__name__}; pass a Dask array or "
+        "dataframe"
+    )
+
+
+def _array(probs: Any, what: str) -> Partitions:
+    if probs.ndim != 2:
+        hint = "; for two classes pass da.stack([1 - p, p], axis=1)" if probs.ndim == 1 else ""
+        raise BadProbabilities(f"{what} must have 2 dimensions (rows, classes), but has shape {probs.shape}{hint}")
+    if np.isnan(probs.shape[1]):
+        raise BadProbabilities(f"{what} has an unknown number of columns; call {what}.compute_chunk_sizes() first")
+    lengths = known_lengths(probs)
+    some = 1 if lengths is None else min(sum(lengths), 1)
+    as_matrix(np.empty((some, probs.shape[1]), dtype=probs.dtype), what=what)
+    if probs.numblocks[1] > 1:
+        probs = probs.rechunk({1: -1})
+    return Partitions(probs, None, int(probs.shape[1]), probs.dtype, lengths, what)
+
+
+def _dataframe(probs: Any, choice: Choice, what: str) -> Partitions:
+    there = list(probs.columns)
+    if len(set(there)) < len(there):
+        raise BadProbabilities(f"{what} has several columns of one name among {listed(there)}; rename them")
+    # An adjustment that knows the names of its classes finds them among others.
+    columns = choice.among(there, what=what, all_of=not (choice.ordered and choice.named))
+    dtypes = list(probs[list(columns.names)].dtypes)
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes)
+    if len(dtypes) < 2:
+        as_matrix(np.empty((1, len(dtypes))), what=what)
+    return Partitions(probs, columns, len(dtypes), np.result_type(*dtypes) if plain else None, None, what)

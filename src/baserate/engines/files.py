@@ -1,0 +1,257 @@
+"""Rows in files: pieces stream through the tasks, a few at a time, and memory stays flat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.engines.base import Block, Engine, Sums, total
+from baserate.engines.memory import NumpyBlocks, in_order, sampled_rows, worker_pool
+from baserate.errors import BadWeights
+from baserate.support.arrays import CACHED, FloatArray, rows_of_a_block
+from baserate.support.threads import cores, single_threaded_blas
+from baserate.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from baserate.tables.base import Piece
+    from baserate.tables.destination import Staged
+
+T = TypeVar("T")
+
+_HELD_VALUES = 1 << 23  # Up to so many values are read once and kept: 64 MiB of float64.
+_SAMPLE_VALUES = 1 << 22  # of a sample that is taken in the first pass
+_SAMPLE_SHARE = 16  # One of so many rows is in it, if that is not more.
+_LEAST_ROWS = 4000  # of a sample; less than four times as many rows have none
+
+
+class Placed(NamedTuple):
+    """A piece, with the number of its part and of its first row among all."""
+
+    part: int
+    start: int
+    piece: Piece
+
+
+class TableFiles(Engine):
+    """Files. Small ones are kept in memory after they were read; large ones are read in every pass."""
+
+    name = "files"
+    with_kernels = "files, numba"
+
+    @classmethod
+    def open(cls, probs: Any, sample_weight: ArrayLike | None) -> Self | None:
+        return cls(probs) if isinstance(probs, Table) else None
+
+    def __init__(self, table: Table) -> None:
+        from baserate.tables.conversion import dtype_of
+
+        self._table = table
+        self.n_rows, self.n_classes = table.n_rows, max(len(table.columns.names), 2)
+        self.weighted = table.weight is not None
+        self.naming = table.naming
+        self.dtype = np.result_type(*(dtype_of(table.parts[0].schema.field(name).type) for name in table.columns.names))
+        self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
+        self._staged: Staged | None = None
+        self._sample: _Sample | None = None
+        self._held: NumpyBlocks | None = None
+        if self.n_rows * self.n_classes <= _HELD_VALUES:
+            self._held = self._in_memory()
+
+    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+        if self._held is not None:
+            self._held.progress = self.progress
+            yield from self._held.map(task, block_values)
+            return
+        sample = _Sample(self) if self._sample is None else None
+
+        def work(placed: Placed) -> tuple[int, list[T]]:
+            answers = []
+            for block in self._blocks(placed, block_values):
+                if sample is not None:
+                    sample.take(block)
+                answers.append(task(block))
+            return placed.piece.n_rows, answers
+
+        self.progress.begin("reading", self.n_rows)
+        for n_rows, answers in self._run(work, self._needed):
+            self.progress.rows(n_rows)
+            yield from answers
+        self._sample = self._sample or sample
+
+    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
+        table = self._table
+        if table.destination is None:
+            yield from (sums for _, sums in self.map(task, block_values))
+            return
+        if self._staged is not None:
+            self._staged.discard()
+        from baserate.tables.conversion import replaced, schemas_of
+
+        schemas = schemas_of(table)
+
+        def work(placed: Placed) -> tuple[Placed, pa.Table, Sums]:
+            rows, sums = self._adjusted(placed, task, block_values)
+            return placed, replaced(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
+
+        self._staged = table.destination.stage(table.parts, schemas, table.columns)
+        self.progress.begin("writing", self.n_rows)
+        with self._staged.writing() as staged:
+            for placed, rows, sums in self._run(work, None):
+                staged.write(placed.part, rows)
+                self.progress.rows(placed.piece.n_rows)
+                if placed.piece.n_rows:
+                    yield sums
+
+    def answer(self) -> Any:
+        if self._staged is None or self._table.destination is None:
+            return None
+        self._staged.commit()
+        return self._table.destination.path
+
+    def again(self) -> Self:
+        return type(self)(Table(self._table.parts, self._table.columns, self._table.weight, None))
+
+    def sample(self, n_rows: int) -> Engine | None:
+        if self._held is not None:
+            return self._held.sample(n_rows)
+        return None if self._sample is None else self._sample.engine(n_rows)
+
+    @property
+    def _needed(self) -> list[str]:
+        weight = self._table.weight
+        return [*self._table.columns.names, *([] if weight is None else [weight])]
+
+    def _run(self, work: Callable[[Placed], T], columns: list[str] | None) -> Iterator[T]:
+        threads = cores()
+        with single_threaded_blas():
+            yield from in_order(worker_pool(threads), work, self._pieces(columns), threads + 1)
+
+    def _pieces(self, columns: list[str] | None) -> Iterator[Placed]:
+        for number, part in enumerate(self._table.parts):
+            start = self._table.starts[number]
+            for piece in part.pieces(columns):
+                yield Placed(number, start, piece)
+                start += piece.n_rows
+            if part.n_rows == 0 and columns is None:  # it has a twin, too
+                yield Placed(number, start, part.nothing)
+
+    def _blocks(self, placed: Placed, block_values: int) -> Iterator[Block]:
+        start = placed.start
+        for batch in placed.piece.read():
+            yield from self._cut(batch, start, block_values)
+            start += batch.num_rows
+
+    def _cut(self, batch: pa.RecordBatch | pa.Table, start: int, block_values: int) -> Iterator[Block]:
+        raw, weights = self._matrix(batch), self._weights(batch, start)
+        block_rows = max(block_values * rows_of_a_block(self.n_classes) // CACHED, 1)
+        for i in range(0, len(raw), block_rows):
+            yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i)
+
+    def _matrix(self, batch: pa.RecordBatch | pa.Table) -> NDArray[Any]:
+        from baserate.tables.conversion import numbers
+
+        matrix = np.empty((batch.num_rows, self.n_classes), dtype=self.dtype, order="F")
+        for j, name in enumerate(self._table.columns.names):
+            matrix[:, j] = numbers(batch.column(name), matrix.dtype)
+        if len(self._table.columns.names) == 1:  # of two classes, the probability of the second
+            matrix[:, 1] = matrix[:, 0]
+            matrix[:, 0] = 1 - matrix[:, 1]
+        return matrix
+
+    def _weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:
+        if self._table.weight is None:
+            return np.full(batch.num_rows, 1.0 / self._scale)
+        return self._raw_weights(batch, start) / self._scale
+
+    def _raw_weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:
+        from baserate.tables.conversion import numbers
+
+        weights = numbers(batch.column(str(self._table.weight)), np.dtype(np.float64))
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+        if bad.size:
+            row, value = self.naming.row(start + int(bad[0])), weights[bad[0]]
+            raise BadWeights(f"{row}, column {self._table.weight!r} is {value}; weights must be finite and 0 or more")
+        return weights
+
+    def _sum_of_weights(self) -> float:
+        name = str(self._table.weight)
+
+        def work(placed: Placed) -> Sums:
+            weight, start = 0.0, placed.start
+            for batch in placed.piece.read():
+                weight += float(self._raw_weights(batch, start).sum())
+                start += batch.num_rows
+            return (np.asarray(weight),)
+
+        whole = float(total(self._run(work, [name]))[0])
+        if whole == 0:
+            raise BadWeights(f"all weights in column {name!r} are zero; at least one row must count")
+        if not np.isfinite(whole):
+            raise BadWeights(f"the weights in column {name!r} are so large that their sum is infinite; divide them")
+        return whole
+
+    def _in_memory(self) -> NumpyBlocks:
+        matrix = np.empty((self.n_rows, self.n_classes), dtype=self.dtype, order="F")
+        weights = np.empty(self.n_rows) if self.weighted else None
+
+        def work(placed: Placed) -> None:
+            for block in self._blocks(placed, 1 << 62):
+                matrix[block.start : block.start + len(block.raw)] = block.raw
+                if weights is not None:
+                    weights[block.start : block.start + len(block.raw)] = block.weights
+
+        for _ in self._run(work, self._needed):
+            pass
+        return NumpyBlocks(matrix, weights)
+
+    def _adjusted(
+        self, placed: Placed, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int
+    ) -> tuple[tuple[pa.Table, FloatArray], Sums]:
+        import pyarrow as pa
+
+        batches = list(placed.piece.read())
+        table = pa.Table.from_batches(batches) if batches else self._table.parts[placed.part].schema.empty_table()
+        answer = np.empty((table.num_rows, self.n_classes), order="F")
+        parts = []
+        for block in self._cut(table, placed.start, block_values):
+            rows, sums = task(block)
+            at = block.start - placed.start
+            answer[at : at + len(rows)] = rows
+            parts.append(sums)
+        return (table, answer), total(parts)
+
+
+class _Sample:
+    """Rows that are taken in passing."""
+
+    def __init__(self, engine: TableFiles) -> None:
+        n, k = engine.n_rows, engine.n_classes
+        wanted = min(max(n // _SAMPLE_SHARE, _LEAST_ROWS), _SAMPLE_VALUES // k)
+        self._at = sampled_rows(n, wanted) if n >= 4 * _LEAST_ROWS else np.empty(0, dtype=np.intp)
+        self._rows = np.empty((len(self._at), k), dtype=engine.dtype, order="F")
+        self._weights = np.empty(len(self._at)) if engine.weighted else None
+
+    def take(self, block: Block) -> None:
+        """Keep the rows of a block that are in the sample."""
+        first, last = np.searchsorted(self._at, [block.start, block.start + len(block.raw)])
+        inside = self._at[first:last] - block.start
+        self._rows[first:last] = block.raw[inside]
+        if self._weights is not None:
+            self._weights[first:last] = block.weights[inside]
+
+    def engine(self, n_rows: int) -> Engine | None:
+        """An engine on so many of them."""
+        if not len(self._at):
+            return None
+        weights = self._weights
+        if weights is not None:
+            if not weights.any():
+                return None
+            weights = weights / weights.sum()
+        whole = NumpyBlocks(self._rows, weights)
+        return whole if len(self._at) <= n_rows else whole.sample(n_rows)

@@ -1,0 +1,1 @@
+"""What callers pass: validation, reading of rows, labels, columns and dataframes."""

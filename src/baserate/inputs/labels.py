@@ -1,0 +1,74 @@
+"""True classes, in the forms in which people hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from baserate.errors import BadLabels
+from baserate.inputs.validation import listed
+
+
+def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
+    """Labels as an (n, k) matrix: one-hot rows from class names or column numbers, or posteriors as they are."""
+    y = _as_array(y)
+    if y.ndim == 2:
+        return _check_matrix(y, (shape[0], shape[1]))
+    return np.eye(shape[1])[as_columns(y, shape, classes)]
+
+
+def as_columns(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.intp]:
+    """Labels, class names or column numbers, as n column numbers; a matrix would need k times the memory."""
+    n, k = shape
+    y = _as_array(y)
+    if y.shape != (n,):
+        raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes: pass {n} labels")
+    if classes is not None:
+        return _positions(y, classes)
+    if y.dtype.kind not in "iub":
+        raise BadLabels(
+            f"y holds {y.dtype} values; pass column numbers 0 to {k - 1}, for instance "
+            "np.searchsorted(classes, y) for sorted class names"
+        )
+    outside = np.flatnonzero((y < 0) | (y >= k))
+    if outside.size:
+        raise BadLabels(f"y[{outside[0]}] is {y[outside[0]]}, but the columns are numbered 0 to {k - 1}")
+    return y.astype(np.intp)
+
+
+def _as_array(y: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise BadLabels("y is not an array: its rows have different lengths") from None
+
+
+def _positions(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
+    """Column numbers of class names."""
+    try:
+        names, inverse = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise BadLabels("y mixes values that cannot be compared, such as None and names; drop those rows") from None
+    position = {name: j for j, name in enumerate(classes)}
+    unknown = [name for name in names.tolist() if name not in position]
+    if unknown:
+        raise BadLabels(f"y holds {listed(unknown)}, which is not among the classes {listed(classes)}")
+    return np.array([position[name] for name in names.tolist()], dtype=np.intp)[inverse]
+
+
+def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
+    if y.shape != shape:
+        raise BadLabels(f"y has shape {y.shape}, but the predictions have shape {shape}")
+    if y.dtype.kind not in "iubf":
+        raise BadLabels(f"y holds {y.dtype} values; a matrix of labels must be numeric")
+    targets = y.astype(np.float64)
+    sums = targets.sum(axis=1)
+    bad = np.flatnonzero(~((targets >= 0).all(axis=1) & (np.abs(sums - 1) < 1e-6)))
+    if bad.size:
+        raise BadLabels(
+            f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}, with smallest entry {targets[bad[0]].min():g}; rows of a "
+            "label matrix must be 0 or more and sum to 1"
+        )
+    return targets

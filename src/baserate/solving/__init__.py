@@ -1,0 +1,1 @@
+"""From the arguments of a caller to a solved problem."""
