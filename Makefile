@@ -20,7 +20,7 @@ unit: $(VENV)/.dev
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
-	BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
+	BASERATE_KERNELS=always BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 	BASERATE_KERNELS=off $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 
 bench: $(VENV)/.bench

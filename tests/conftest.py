@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ _spec = importlib.util.spec_from_file_location("hierarchical_log", ROOT / "examp
 assert _spec is not None
 assert _spec.loader is not None
 _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> Iterator[None]:
-    """Here all problems use the kernels. tests/test_kernels.py compares them with NumPy, which `make stress` tests."""
-    before = os.environ.get("BASERATE_KERNELS")
-    os.environ["BASERATE_KERNELS"] = before or "always"
-    yield
-    if before is None:
-        del os.environ["BASERATE_KERNELS"]
 
 
 @pytest.fixture

@@ -1,133 +1,108 @@
-"""Who sums the rows: exactly, in order, without extra memory, and in one file each."""
+"""Engines and passes: exact sums, results in order, constant memory, and a new one of each in one file."""
 
 from __future__ import annotations
 
 import math
 import tracemalloc
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from support import Array, assert_certified
 from threadpoolctl import threadpool_info
+from toy_engine import Chunks
+from toy_passes import ListChunks
 
 import baserate as br
-from baserate.engines import memory as numpy_blocks
-from baserate.engines.base import Block, Engine, Sums, total
-from baserate.inputs.validation import as_weights
+from baserate.core.contracts import total
+from baserate.engines import memory
+
+
+class Sum(NamedTuple):
+    value: Any
+
+
+class Pair(NamedTuple):
+    one: Sum
+    other: Any
 
 
 def test_sums_of_very_many_blocks_keep_their_digits() -> None:
     # 300 000 blocks are a billion rows. Plain summation would lose 4 digits here.
     rng = np.random.default_rng(0)
     parts = rng.random(300_000) * 10.0 ** rng.integers(-12, 1, size=300_000)
-    (summed,) = total((np.array([value]),) for value in parts)
-    assert summed[0] == pytest.approx(math.fsum(parts), rel=2e-16)
+    summed = total(Sum(np.array([value])) for value in parts)
+    assert summed.value[0] == pytest.approx(math.fsum(parts), rel=2e-16)
 
 
 def test_large_terms_that_cancel_leave_the_small_ones() -> None:
     parts = [1e16, 1.0, -1e16, 1.0] * 1000
-    (summed,) = total((np.array(value),) for value in parts)
-    assert summed == 2000.0
+    assert total(Sum(np.array(value)) for value in parts).value == 2000.0
 
 
-def test_calls_from_several_threads_leave_blas_as_they_found_it() -> None:
+def test_sums_of_any_shape_add_field_by_field() -> None:
+    # Sums per group of rows have a leading axis of groups.
+    rng = np.random.default_rng(1)
+    parts = [Pair(Sum(rng.random((4, 3))), rng.random((4, 3, 3))) for _ in range(5)]
+    summed = total(parts)
+    assert isinstance(summed, Pair)
+    np.testing.assert_allclose(summed.one.value, sum(part.one.value for part in parts), rtol=1e-15)
+    np.testing.assert_allclose(summed.other, sum(part.other for part in parts), rtol=1e-15)
+
+
+def test_calls_from_several_threads_leave_blas_settings_unchanged() -> None:
     def blas_threads() -> list[int]:
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
     p = np.random.default_rng(5).dirichlet(np.ones(4), size=60_000)
-    br.adjust(p, [0.4, 0.3, 0.2, 0.1])  # what is loaded at the first call brings a BLAS of its own
+    br.adjust(p, [0.4, 0.3, 0.2, 0.1])  # the first call loads libraries that bring a BLAS of their own
     before = blas_threads()
-    for workers in (1, 4, 2):  # the threads of one pool are gone when those of the next come
+    for workers in (1, 4, 2):  # the threads of one pool have ended when those of the next start
         with ThreadPoolExecutor(workers) as pool:
-            answers = list(pool.map(lambda _: br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, range(8)))
+            shifts = list(pool.map(lambda _: br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, range(8)))
         assert blas_threads() == before
-    for answer in answers:
-        np.testing.assert_array_equal(answer, answers[0])
+    for shift in shifts:
+        np.testing.assert_array_equal(shift, shifts[0])
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
-def test_threads_change_no_digit(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_changes_no_digit(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(5), size=60_000)
-    answers = []
+    results = []
     for cores in (1, 4):
-        monkeypatch.setattr(numpy_blocks, "cores", lambda cores=cores: cores)
-        answers.append(br.adjust(p, [0.1, 0.3, 0.2, 0.2, 0.2], loss=loss))
-    np.testing.assert_array_equal(answers[0].shift, answers[1].shift)
-    np.testing.assert_array_equal(answers[0].probs, answers[1].probs)
+        monkeypatch.setattr(memory, "cores", lambda cores=cores: cores)
+        results.append(br.adjust(p, [0.1, 0.3, 0.2, 0.2, 0.2], loss=loss))
+    np.testing.assert_array_equal(results[0].shift, results[1].shift)
+    np.testing.assert_array_equal(results[0].probs, results[1].probs)
 
 
-def test_block_size_changes_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_changes_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     p, w = rng.dirichlet(np.ones(3), size=5003), rng.random(5003)
     whole = br.adjust(p, [0.2, 0.3, 0.5], sample_weight=w)
-    blocks = numpy_blocks.NumpyBlocks.map
-    monkeypatch.setattr(numpy_blocks.NumpyBlocks, "map", lambda self, task, _=0: blocks(self, task, 300))
+    blocks = memory.MemoryEngine.map
+    monkeypatch.setattr(memory.MemoryEngine, "map", lambda self, task, _=0: blocks(self, task, 300))
     cut = br.adjust(p, [0.2, 0.3, 0.5], sample_weight=w)
     np.testing.assert_allclose(cut.probs, whole.probs, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
-def test_no_array_of_the_size_of_the_input_but_the_answer(loss: str) -> None:
+def test_the_answer_is_the_only_array_of_the_size_of_the_input(loss: str) -> None:
     p = np.random.default_rng(3).dirichlet(np.ones(10), size=600_000).astype(np.float32)
     br.adjust(p[:100], np.full(10, 0.1), loss=loss)  # imports
     tracemalloc.start()
     result = br.adjust(p, np.full(10, 0.1), loss=loss)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Blocks in flight are of fixed size, so the bound does not grow with the rows; here the answer is 46 MiB.
+    # Blocks in flight have a fixed size, so the bound does not grow with the rows; here the answer is 46 MiB.
     assert peak - result.probs.nbytes < 36 * 2**20
 
 
-class Chunks:
-    """Predictions in pieces, as a file or a cluster would hold them."""
-
-    def __init__(self, pieces: list[Array]) -> None:
-        self.pieces = pieces
-
-
-class ChunkEngine(Engine):
-    """A whole new engine, as someone outside this package would write it."""
-
-    name = "chunks"
-
-    def __init__(self, pieces: list[Array], weights: Array | None) -> None:
-        self.n_rows, self.n_classes = sum(map(len, pieces)), pieces[0].shape[1]
-        self.pieces = pieces
-        self.weights = np.full(self.n_rows, 1 / self.n_rows) if weights is None else weights
-        self.weighted = weights is not None
-        self.rows: list[Array] = []
-
-    @classmethod
-    def open(cls, probs: Any, sample_weight: Any) -> Self | None:
-        if not isinstance(probs, Chunks):
-            return None
-        return cls(probs.pieces, as_weights(sample_weight, sum(map(len, probs.pieces))))
-
-    def map(self, task: Callable[[Block], Any], block_values: int = 0) -> Iterator[Any]:
-        start = 0
-        for piece in self.pieces:
-            yield task(Block(piece, self.weights[start : start + len(piece)], start))
-            start += len(piece)
-
-    def write(self, task: Callable[[Block], tuple[Array, Sums]], block_values: int = 0) -> Iterator[Sums]:
-        self.rows = []
-        for rows, sums in self.map(task):
-            self.rows.append(rows)
-            yield sums
-
-    def answer(self) -> Array:
-        return np.concatenate(self.rows)
-
-    def again(self) -> Self:
-        return type(self)(self.pieces, self.weights if self.weighted else None)
-
-
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked", br.losses.Power(1.5), br.losses.Power(8)])
-def test_a_new_engine_gives_the_same_answer_for_every_loss(loss: Any) -> None:
+def test_a_new_engine_gives_the_same_result_for_every_loss(loss: Any) -> None:
     rng = np.random.default_rng(4)
     p, w = rng.dirichlet(np.ones(4), size=100), rng.random(100)
     rates = [0.4, 0.3, 0.2, 0.1]
@@ -138,9 +113,44 @@ def test_a_new_engine_gives_the_same_answer_for_every_loss(loss: Any) -> None:
     np.testing.assert_allclose(result.probs, known.probs, rtol=0, atol=1e-9)
 
 
-def test_a_new_engine_gets_hard_zeros_and_row_numbers_right() -> None:
+def test_a_new_engine_handles_hard_zeros_and_names_rows() -> None:
     p = np.array([[1.0, 0.0], [0.4, 0.6]])
     result = br.adjust(Chunks([p[:1], p[1:]]), [0.5, 0.5])
     np.testing.assert_array_equal(result.probs, [[1, 0], [0, 1]])
     with pytest.raises(br.errors.BadProbabilities, match="row 1, column 0 is nan"):
         br.adjust(Chunks([p[:1], p[1:] * np.nan]), [0.5, 0.5])
+
+
+def as_chunks(p: Array) -> Chunks:
+    return Chunks([p[:30], p[30:]])
+
+
+def as_lists(p: Array) -> ListChunks:
+    return ListChunks([p[:30].tolist(), p[30:].tolist()])
+
+
+@pytest.mark.parametrize("chunks", [as_chunks, as_lists])
+def test_every_verb_works_with_a_new_engine_and_with_new_passes(chunks: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    p, new = rng.dirichlet(np.ones(3), size=80), rng.dirichlet(np.ones(3), size=40)
+    y = rng.integers(3, size=80)
+    known, result = br.adjust(p, [0.5, 0.3, 0.2]), br.adjust(chunks(p), [0.5, 0.3, 0.2])
+    assert result.engine == ("chunks" if chunks is as_chunks else "chunks, lists")
+    assert_certified(result)
+    np.testing.assert_allclose(result.probs, known.probs, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.apply(chunks(new)), known.apply(new), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        result.what_if([0.2, 0.3, 0.5]).probs, known.what_if([0.2, 0.3, 0.5]).probs, rtol=0, atol=1e-9
+    )
+    for r, name in ((known, "known.md"), (result, "new.md")):
+        r.report(tmp_path / name, y=y)
+    pages = [
+        (tmp_path / name).read_text().replace(r.engine, "") for r, name in ((known, "known.md"), (result, "new.md"))
+    ]
+    assert "most probable class" in pages[0]
+    assert pages[1].splitlines()[:20] == pages[0].splitlines()[:20]
+
+
+def test_toy_engine_and_toy_passes_are_one_short_file_each() -> None:
+    for name in ("toy_engine.py", "toy_passes.py"):
+        assert len((Path(__file__).parent / name).read_text().splitlines()) <= 60

@@ -1,4 +1,4 @@
-"""The fused kernels: the answers of NumPy to the last digits, the same refusals, and no waiting without need."""
+"""Compiled kernels: the same results and errors as NumPy, and no compilation for small inputs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ from hypothesis import strategies as st
 from support import Array, assert_certified, cases
 
 import baserate as br
-from baserate.core import fit
-from baserate.core import newton as solver
-from baserate.core.secant import Secant
-from baserate.engines.memory import NumpyBlocks
+from baserate.core import fit, newton, search
+from baserate.core.contracts import Block
+from baserate.core.newton import Target
+from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadLoss, BadOption, BadProbabilities, BadRates
+from baserate.passes import choose_passes
+from baserate.solving import requested
 
 LOSSES = ["log", "brier"]
 SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 400]
 CLASSES = [2, 3, 5, 8, 20, 48, 49, 130]
 
 
-def by(kernels: str, *args: Any, **options: Any) -> br.Adjustment | br.BaserateError:
-    """Adjust with or without kernels; an error is an answer, too."""
-    before = os.environ["BASERATE_KERNELS"]
+def adjust_with(kernels: str, *args: Any, **options: Any) -> br.Adjustment | br.BaserateError:
+    """Adjust with or without kernels; errors are returned."""
+    before = os.environ.get("BASERATE_KERNELS")
     os.environ["BASERATE_KERNELS"] = kernels
     try:
         return br.adjust(*args, **options)
     except br.BaserateError as error:
         return error
     finally:
-        os.environ["BASERATE_KERNELS"] = before
+        os.environ.pop("BASERATE_KERNELS")
+        if before is not None:
+            os.environ["BASERATE_KERNELS"] = before
 
 
 def assert_same(*args: Any, atol: float = 1e-12, **options: Any) -> br.Adjustment | br.BaserateError:
-    fast, plain = by("always", *args, **options), by("off", *args, **options)
+    fast, plain = adjust_with("always", *args, **options), adjust_with("off", *args, **options)
     if isinstance(plain, br.BaserateError) or isinstance(fast, br.BaserateError):
         assert (type(fast), str(fast)) == (type(plain), str(plain))
         return fast
@@ -75,7 +79,7 @@ def random_rows(rng: np.random.Generator, n: int, k: int, sharpness: float, zero
     known=st.sampled_from(["exact", "exact", "a rate of 0", "box"]),
 )
 @cases(250)
-def test_the_answer_of_numpy(
+def test_kernels_and_numpy_agree(
     seed: int,
     loss: str,
     n: int,
@@ -92,7 +96,7 @@ def test_the_answer_of_numpy(
     p = random_rows(rng, n, k, sharpness, zeros)
     if "normalize" in reading:
         p *= rng.uniform(0.1, 1e6, size=(n, 1))
-    p = np.repeat(p, 2, axis=1)[:, ::2] if order == "strided" else np.array(p, order=order)  # type: ignore[call-overload]
+    p = np.repeat(p, 2, axis=1)[:, ::2] if order == "strided" else np.array(p, order=order)  # type: ignore[call-overload]  # a str
     p = p.astype(dtype, order="K")
     rates: Any = rng.dirichlet(np.ones(k))
     if known == "a rate of 0":
@@ -107,7 +111,7 @@ def test_the_answer_of_numpy(
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [3, 60])
 @pytest.mark.parametrize("sharpness", [20, 100, 300])
-def test_over_confident_rows(loss: str, k: int, sharpness: int) -> None:
+def test_over_confident_rows_are_adjusted_alike(loss: str, k: int, sharpness: int) -> None:
     rng = np.random.default_rng(k)
     p = random_rows(rng, 400, k, 1.5 * sharpness, 0.0) + 5e-324  # down to denormals, none of them 0
     result = assert_same(p, rng.dirichlet(np.ones(k)), loss=loss, atol=1e-9)
@@ -121,7 +125,7 @@ def test_over_confident_rows(loss: str, k: int, sharpness: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "row", "k"), [(1, 0, 3), (64, 63, 3), (65, 64, 3), (1000, 517, 3), (70, 69, 60)])
 @pytest.mark.parametrize("options", [{}, {"normalize": True}])
-def test_no_odd_value_hides(
+def test_every_invalid_value_is_found(
     loss: str, value: float, dtype: Any, n: int, row: int, k: int, options: dict[str, Any]
 ) -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(k), size=n).astype(dtype)
@@ -132,7 +136,7 @@ def test_no_odd_value_hides(
         assert f"row {row}" in str(answer)
 
 
-def test_sums_that_overflow_and_rows_that_are_all_0_are_told_apart() -> None:
+def test_rows_whose_sum_overflows_are_normalised_and_rows_of_zeros_are_rejected() -> None:
     p = np.array([[1e308, 1e308, 1.0], [1.0, 2.0, 3.0]])
     answer = assert_same(p, [0.3, 0.3, 0.4], normalize=True)
     assert isinstance(answer, br.Adjustment)
@@ -141,7 +145,7 @@ def test_sums_that_overflow_and_rows_that_are_all_0_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_probabilities_that_a_double_can_hardly_hold(loss: str) -> None:
+def test_denormal_probabilities_do_not_become_zero(loss: str) -> None:
     rng = np.random.default_rng(3)
     p = np.column_stack([10.0 ** rng.uniform(-323, -290, size=200), rng.random(200), np.zeros(200)])
     p[:, 2] = 1.0 - p[:, 0] - p[:, 1]
@@ -152,8 +156,8 @@ def test_probabilities_that_a_double_can_hardly_hold(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_all_rows_of_a_sorted_input_are_heard(loss: str) -> None:
-    """The sample that a large input is first solved on must neither be taken for it nor hide an odd row of it."""
+def test_a_sorted_input_is_solved_on_all_rows(loss: str) -> None:
+    """A large input is first solved on a sample, which must not replace it or hide an invalid row."""
     rng = np.random.default_rng(4)
     p = random_rows(rng, 70_001, 4, 2.0, 0.0)
     p = p[np.lexsort(p.T)]
@@ -167,17 +171,18 @@ def test_all_rows_of_a_sorted_input_are_heard(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("sharpness", [3.0])
-def test_a_curvature_that_is_learnt_leads_to_the_same_answer(
+def test_a_learned_curvature_leads_to_the_same_result(
     loss: str, sharpness: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(5)
     p, rates = random_rows(rng, 16_500, 270, sharpness, 0.0).astype(np.float32), rng.dirichlet(np.full(270, 3.0))
-    learnt: list[Any] = []
-    learn = Secant._learn
-    monkeypatch.setattr(Secant, "_learn", lambda self, *step: (learnt.append(step), learn(self, *step)))
+    learned: list[Any] = []
+    learn = newton.learn_curvature
+    monkeypatch.setattr(search, "learn_curvature", lambda *points: (learned.append(points), learn(*points))[1])
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
     result = br.adjust(p, rates, loss=loss, normalize=True)
     assert result.engine == "numba"
-    assert learnt
+    assert learned
     assert_certified(result)
     monkeypatch.setattr(fit, "_MOST_SUMMED", 1000)
     summed = br.adjust(p, rates, loss=loss, normalize=True)
@@ -185,12 +190,12 @@ def test_a_curvature_that_is_learnt_leads_to_the_same_answer(
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, "spherical", "ranked", br.losses.Power(1.5)])
-def test_a_last_step_that_is_not_as_foretold_is_taken_back(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extrapolated_step_that_is_not_accurate_is_corrected(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     p, rates = random_rows(rng, 300, 5, 3.0, 0.0), rng.dirichlet(np.ones(5))
     monkeypatch.setenv("BASERATE_KERNELS", "off")
     known = br.adjust(p, rates, loss=loss)
-    monkeypatch.setattr(solver, "_error_ahead", lambda before, now, order: 0.0)
+    monkeypatch.setattr(newton, "_next_error", lambda before, now, order: 0.0)
     hasty = br.adjust(p, rates, loss=loss)
     assert_certified(hasty)
     assert hasty.n_passes > known.n_passes
@@ -199,10 +204,11 @@ def test_a_last_step_that_is_not_as_foretold_is_taken_back(loss: Any, monkeypatc
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [4, 60])
-def test_new_rows_are_adjusted_as_numpy_does_it(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_rows_are_adjusted_alike_by_kernels_and_numpy(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
     rng = np.random.default_rng(10)
     p, rates = random_rows(rng, 500, k, 2.0, 0.0), rng.dirichlet(np.ones(k))
-    if k < 48:  # wide kernels leave no class out
+    if k < 48:  # kernels for many classes drop none
         rates[0] = 0.0
     fitted = br.adjust(p, rates / rates.sum(), loss=loss)
     assert fitted.engine == "numba"
@@ -219,7 +225,7 @@ def test_new_rows_are_adjusted_as_numpy_does_it(loss: str, k: int, monkeypatch: 
 
 
 class Halved(br.losses.Log):
-    """A loss that changes a built-in one must not get its kernel."""
+    """A loss that changes a built-in one must not use its kernel."""
 
     name = "halved"
 
@@ -227,7 +233,8 @@ class Halved(br.losses.Log):
         return super().row_map(x, bounded=bounded)
 
 
-def test_a_kernel_is_only_for_the_class_that_names_it() -> None:
+def test_a_kernel_is_only_used_for_the_class_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
     p = np.random.default_rng(7).dirichlet(np.ones(3), size=50)
     assert br.adjust(p, [0.2, 0.3, 0.5]).engine == "numba"
     assert br.adjust(p, [0.2, 0.3, 0.5], loss=Halved()).engine == "numpy"
@@ -236,8 +243,8 @@ def test_a_kernel_is_only_for_the_class_that_names_it() -> None:
     assert br.adjust(p.astype(np.float16), [0.2, 0.3, 0.5]).engine == "numpy"
 
 
-def test_a_misspelt_choice_is_told() -> None:
-    answer = by("on", [[0.5, 0.5]], [0.4, 0.6])
+def test_a_misspelt_setting_is_rejected() -> None:
+    answer = adjust_with("on", [[0.5, 0.5]], [0.4, 0.6])
     assert isinstance(answer, BadOption)
     assert "'on'; it must be one of auto, off, always" in str(answer)
 
@@ -249,15 +256,15 @@ def _in_child(shift: Array) -> bool:
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_process_has_threads_of_its_own() -> None:
+def test_a_forked_process_can_adjust() -> None:
     p = np.random.default_rng(8).dirichlet(np.ones(4), size=300_000)
     shift = br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_in_child, (shift,)).get(timeout=60)
 
 
-def test_after_an_error_nothing_goes_on_behind_the_callers_back() -> None:
-    engine = NumpyBlocks(np.zeros((1_000_000, 2)), None)
+def test_after_an_error_no_task_runs_in_the_background() -> None:
+    engine = MemoryEngine(np.zeros((1_000_000, 2)), None)
     seen = []
 
     def task(block: Any) -> None:
@@ -274,7 +281,7 @@ def test_after_an_error_nothing_goes_on_behind_the_callers_back() -> None:
 
 
 def fresh(code: str, **environment: str) -> str:
-    """What a new process prints."""
+    """The output of a new process."""
     inherited = {name: value for name, value in os.environ.items() if name != "BASERATE_KERNELS"}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
@@ -287,7 +294,7 @@ def fresh(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_small_inputs_do_not_wait_for_the_compiler() -> None:
+def test_small_inputs_do_not_load_numba() -> None:
     code = """
         import sys, numpy as np, baserate as br
         p = np.random.default_rng(0).dirichlet(np.ones(8), size=1000)
@@ -305,18 +312,18 @@ BIG = """
 """
 
 
-def test_large_inputs_find_the_kernels_and_cache_them(tmp_path: Path) -> None:
+def test_large_inputs_use_kernels_and_cache_them(tmp_path: Path) -> None:
     assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
     cached = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
     assert cached
-    for path in tmp_path.rglob("*.nbi"):  # who compiles anew writes the index anew
+    for path in tmp_path.rglob("*.nbi"):  # compiling again would write the index again
         path.chmod(0o444)
         cached[path] = path.stat().st_mtime_ns
     assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
     assert {path: path.stat().st_mtime_ns for path in cached} == cached
 
 
-def test_without_a_place_for_the_cache_the_kernels_work() -> None:
+def test_kernels_work_without_a_writable_cache() -> None:
     # As on a read-only system: not even root can write to a file.
     nowhere = """
     from numba.core import caching
@@ -326,7 +333,7 @@ def test_without_a_place_for_the_cache_the_kernels_work() -> None:
     assert fresh(BIG.format(before=textwrap.dedent(nowhere).replace("\n", "\n    "))) == "numba"
 
 
-def test_without_numba_numpy_does_it() -> None:
+def test_without_numba_numpy_is_used() -> None:
     gone = "sys.modules['numba'] = None"
     assert fresh(BIG.format(before=gone)) == "numpy"
     code = """
@@ -335,12 +342,13 @@ def test_without_numba_numpy_does_it() -> None:
         try: br.adjust([[0.5, 0.5]], [0.4, 0.6])
         except br.BaserateError as error: print(error)
     """
-    message = 'BASERATE_KERNELS is "always", but numba is not there; pip install "baserate[fast]"'
+    message = 'BASERATE_KERNELS is "always", but numba is not installed; pip install "baserate[fast]"'
     assert fresh(code, BASERATE_KERNELS="always") == message
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, "spherical"])
-def test_many_problems_have_the_answers_of_each(loss: str) -> None:
+def test_adjust_many_gives_the_result_of_each_adjust(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
     rng = np.random.default_rng(9)
     batches = [
         (random_rows(rng, n, k, 2.0, 0.0), rng.dirichlet(np.ones(k)))
@@ -353,14 +361,14 @@ def test_many_problems_have_the_answers_of_each(loss: str) -> None:
         np.testing.assert_array_equal(answer.probs, br.adjust(p, rates, loss=loss).probs)
 
 
-def test_many_problems_with_options_of_their_own() -> None:
+def test_adjust_many_takes_options_per_batch() -> None:
     p = [[0.7, 0.3], [0.4, 0.6]]
     plain, brier = br.adjust_many([(p, [0.3, 0.7]), {"probs": p, "rates": [0.3, 0.7], "loss": "brier"}], loss="log")
     assert (plain.loss, brier.loss) == (br.losses.Log(), br.losses.Brier())
     assert br.adjust_many([]) == []
 
 
-def test_many_problems_tell_which_one_cannot_be_solved() -> None:
+def test_adjust_many_says_which_batch_is_invalid() -> None:
     p = [[0.7, 0.3], [0.4, 0.6]]
     batches: list[Any] = [(p, [0.3, 0.7]), (p, [0.3, 0.6]), (p, [0.5, 0.5])]
     with pytest.raises(BadRates) as caught:
@@ -371,16 +379,16 @@ def test_many_problems_tell_which_one_cannot_be_solved() -> None:
     assert isinstance(second, BadRates)
     assert isinstance(third, br.Adjustment)
     with pytest.raises(BadOption, match="errors must be 'raise' or 'keep'"):
-        br.adjust_many(batches, errors="drop")  # type: ignore[call-overload]
+        br.adjust_many(batches, errors="drop")  # type: ignore[call-overload]  # invalid on purpose
     with pytest.raises(BadOption, match=r"a problem must be a pair \(probs, rates\) or a dict of arguments, not int"):
-        br.adjust_many([3])  # type: ignore[list-item]
+        br.adjust_many([3])  # type: ignore[list-item]  # invalid on purpose
     with pytest.raises(BadOption, match="the problem has no rates"):
         br.adjust_many([{"probs": p}])
     odd: list[Any] = [3, {"probs": p}, {"probs": p, "rates": [0.5, 0.5], "loss": "nonsense"}]
     assert [type(error) for error in br.adjust_many(odd, errors="keep")] == [BadOption, BadOption, BadLoss]
 
 
-def test_many_small_problems_are_worth_the_kernels_and_one_is_not() -> None:
+def test_adjust_many_loads_kernels_for_many_batches_only() -> None:
     code = """
         import sys, numpy as np, pandas as pd, baserate as br
         rng = np.random.default_rng(0)
@@ -394,7 +402,7 @@ def test_many_small_problems_are_worth_the_kernels_and_one_is_not() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_many_bad_rows_are_told_alike(loss: str) -> None:
+def test_many_invalid_rows_are_reported_alike(loss: str) -> None:
     rng = np.random.default_rng(11)
     p = random_rows(rng, 40_000, 4, 1.0, 0.0)
     off_sum = p.copy()
@@ -402,3 +410,38 @@ def test_many_bad_rows_are_told_alike(loss: str) -> None:
     assert "the worst is row 16000" in str(assert_same(off_sum, np.full(4, 0.25), loss=loss))
     p[[10_000, 16_000, 39_000], 2] = np.nan
     assert "2 of 16384 rows" in str(assert_same(p, np.full(4, 0.25), loss=loss))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("k", [2, 3, 8, 40])
+def test_the_compiled_newton_method_takes_the_same_steps_as_the_general_one(
+    loss: str, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
+    rng = np.random.default_rng(12)
+    solved = 0
+    for _ in range(20):
+        p, rates = random_rows(rng, 300, k, 1.5, 0.0), rng.dirichlet(np.full(k, 3.0))
+        request = requested(p, rates, loss=loss)
+        passes = choose_passes(request.model, request.rows)
+        block = Block(p, np.full(len(p), 1 / len(p)), 0)
+        found = passes.solve(block, rates, Target(1e-10, 500))
+        with monkeypatch.context() as patch:
+            patch.setattr(type(passes), "solves_blocks", False)
+            general = br.adjust(p, rates, loss=loss)
+        if found is None:  # not an easy problem
+            continue
+        solved += 1
+        assert found.sums.n_passes == general.n_passes
+        shift = found.sums.shift - found.sums.shift.mean()
+        np.testing.assert_allclose(shift, general.shift, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.rows, general.probs, rtol=0, atol=1e-13)
+    assert solved >= 15
+
+
+def test_small_problems_with_kernels_are_solved_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "always")
+    monkeypatch.setattr(fit, "STEPS", ())  # the general solver is not available
+    p = np.random.default_rng(13).dirichlet(np.ones(4), size=500)
+    assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4]))
+    assert_certified(br.adjust_many([(p, [0.1, 0.2, 0.3, 0.4])])[0])

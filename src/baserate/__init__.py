@@ -1,4 +1,4 @@
-"""Adjust predicted class probabilities to the class rates of the place where they are used.
+"""Adjust predicted class probabilities to the class rates of the target population.
 
 >>> import baserate as br
 >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7], loss="brier")
@@ -10,12 +10,12 @@ array([[0.45, 0.55],
 from typing import TYPE_CHECKING, Any
 
 from baserate import errors, losses
-from baserate.adjust import additive, adjust, multiplicative, prior_adjust
+from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior_adjust
+from baserate.adjustment import Adjustment, load
 from baserate.analysis import shifts, theory
 from baserate.analysis.advise import Advice, advise
 from baserate.analysis.compare import Comparison, compare
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
-from baserate.batch import adjust_many
 from baserate.displays import (
     ComparisonDisplay,
     GeometryDisplay,
@@ -27,7 +27,7 @@ from baserate.displays import (
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
 from baserate.rates import Rates
-from baserate.result.adjustment import Adjustment, Certificate, load
+from baserate.result.certificate import Certificate
 from baserate.tables import Files
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes a second to import; those who only adjust arrays do not wait for it.
+    # scikit-learn takes a second to import, which users who only adjust arrays should not pay for.
     if name in ("AdjustedClassifier", "Adjuster"):
         from baserate import estimators
 

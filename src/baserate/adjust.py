@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.core.fit import Names, Stop, fit, settled
-from baserate.core.newton import Solution
-from baserate.core.problem import Problem, Written
-from baserate.errors import BadOption, BadRates
-from baserate.inputs.validation import label
+from baserate.adjustment import Adjustment
+from baserate.errors import BadOption, BaserateError
 from baserate.losses.base import Loss
-from baserate.progress import Progress
-from baserate.rates import as_known
-from baserate.rates.sets import RateSet
-from baserate.result.adjustment import ActiveBound, Adjustment, Certificate
-from baserate.result.origin import Origin
-from baserate.solving.request import Case, RatesLike, Rows, case, pose
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.passes.choice import kernels_for_batches
+from baserate.progress import SILENT, Progress
+from baserate.rates import RatesLike
+from baserate.solving import adjusted, prior_adjusted
 
-NOT_FOR_PRIOR = ("tol", "max_passes", "bounded", "loss")
-"""Options of :func:`adjust` that :func:`prior_adjust` does not have."""
-
-_AT_BOUND = 1e-14  # Rates this close to a bound are at it.
+Batch = tuple[ArrayLike, RatesLike] | Mapping[str, Any]
 
 
 def adjust(
@@ -46,50 +36,50 @@ def adjust(
     max_passes: int = 500,
     progress: Progress | None = None,
 ) -> Adjustment:
-    """Adjust predicted probabilities to the class rates of the place where they are used.
+    """Adjust predicted probabilities to the class rates of the target population.
 
-    Of all predictions whose mean equals the rates, or lies in the set of rates that are possible, the answer is the one
-    nearest to ``probs`` in the Bregman divergence of the loss. If the rates of these rows are the given ones, or any
-    of the set, the mean loss falls by at least ``certificate.loss_reduction``, whatever the labels are.
+    Among all predictions whose mean equals the rates, or lies in the set of possible rates, the result is the one
+    nearest to ``probs`` in the Bregman divergence of the loss. If the class rates of these rows are the given ones, or
+    any of the set, the mean loss falls by at least ``certificate.loss_reduction``, whatever the labels are.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
-        Predicted probabilities; each row sums to 1. Never changed in place. Of a dataframe (pandas, polars, pyarrow)
-        the answer is one of the same kind, with its column names, index and dtypes; of a Dask collection a lazy one.
-        A path, a glob or a folder of files is read in pieces and may be larger than memory; see docs/files.md.
+        Predicted probabilities; each row sums to 1. Never changed in place. For a dataframe (pandas, polars, pyarrow)
+        the result is a dataframe of the same kind with its column names, index and dtypes; for a Dask collection a lazy
+        one. A path, a glob or a folder of files is read in pieces and may be larger than memory; see docs/files.md.
     rates : array-like of shape (k,), dict, Series or Rates
-        Class rates among these rows. A dict or a pandas Series goes by class name, in any order. Rates that are not
-        exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
+        Class rates among these rows. A dict or a pandas Series is matched by class name, in any order. Rates that are
+        not exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
     loss : str or Loss, default "log"
         The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
     bounded : bool, default True
-        ``True`` is bounded general adjustment (BGA). ``False`` is the unbounded one (UGA), whose entries may leave
-        [0, 1]; for losses that are only defined above 0 it is the same.
+        ``True`` is bounded general adjustment (BGA). ``False`` is unbounded general adjustment (UGA), whose entries may
+        leave [0, 1]; for losses that are only defined above 0 the two are the same.
     sample_weight : array-like of shape (n,), or str, optional
-        Weights of the rows in the mean; of files, the name of a column.
+        Weights of the rows in the mean; for files, the name of a column.
     from_logits : bool, default False
-        ``probs`` holds logits or log probabilities. For log loss nothing ever leaves the log domain.
+        ``probs`` holds logits or log probabilities. For log loss all computations stay in the log domain.
     normalize : bool, default False
         Divide each row by its sum first.
     zeros : "keep" or float, default "keep"
         Under a loss that forbids it (log, ``Power(beta <= 1)``) a probability of exactly 0 stays 0. A float is added
-        to every probability first, and the guarantee is then against the smoothed predictions.
+        to every probability first, and the guarantee is then relative to the smoothed predictions.
     classes : sequence, optional
         Names of the classes, in the order of the columns; by default the column names of a dataframe.
     columns : str or sequence, optional
-        The columns of a dataframe or file that hold the probabilities, if there are others: a pattern such as
-        ``"p_*"``, whose star is the class, or names.
+        The columns of a dataframe or file that hold the probabilities, if there are others: names, or a pattern such
+        as ``"p_*"``, where ``*`` matches the class name.
     out : path-like, optional
-        Where adjusted files go: a file, or a folder. Other columns are carried through. It appears when it is complete;
-        without it, files are fitted but not written.
+        Where adjusted files go: a file, or a folder. Other columns are copied. The output appears when it is complete;
+        without ``out``, files are fitted but not written.
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
-        Most values of the dual that are computed to find the shift, each a pass over the rows; 2 to 5 are usual. Passes
-        that only check or write the rows are not among them.
+        Maximum number of passes over the data to find the shift; 2 to 5 are usual. Passes that only check or write the
+        rows do not count.
     progress : Progress, optional
-        Told how far the work is; see :class:`baserate.progress.Progress`.
+        Receives progress updates; see :class:`baserate.progress.Progress`.
 
     Returns
     -------
@@ -98,9 +88,9 @@ def adjust(
     Raises
     ------
     InfeasibleRates
-        If hard zeros make the rates impossible; it names the classes that are blocked.
+        If hard zeros make the rates impossible; it names the blocked classes.
     BaserateError
-        For other input that cannot be used; always a ``ValueError``.
+        For other invalid input; always a ``ValueError``.
 
     Warns
     -----
@@ -120,9 +110,11 @@ def adjust(
     >>> roughly.rates.round(3), round(roughly.certificate.loss_reduction, 4)
     (array([0.4, 0.6]), 0.0498)
     """
-    stop = Stop(_as_tolerance(tol), _as_passes(max_passes))
-    rows = Rows(
-        probs=probs,
+    result = adjusted(
+        probs,
+        rates,
+        loss=loss,
+        bounded=bounded,
         sample_weight=sample_weight,
         from_logits=from_logits,
         normalize=normalize,
@@ -130,9 +122,11 @@ def adjust(
         classes=classes,
         columns=columns,
         out=out,
-        progress=progress,
+        tol=tol,
+        max_passes=max_passes,
+        progress=progress or SILENT,
     )
-    return _solved(pose(rows, rates, loss, bounded), stop)
+    return Adjustment.of(result)
 
 
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
@@ -152,7 +146,7 @@ def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
 
 
 def multiplicative(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
-    """Multiplicative adjustment: multiply each column by a number and renormalise the rows.
+    """Multiplicative adjustment: multiply each column by a number and normalise the rows.
 
     It is bounded and unbounded adjustment for log loss. Takes the other options of :func:`adjust`.
 
@@ -180,25 +174,25 @@ def prior_adjust(
     out: Any = None,
     progress: Progress | None = None,
 ) -> Adjustment:
-    """Prior probability adjustment (PPA): Bayes' rule from the rates in training to the new ones.
+    """Prior probability adjustment (PPA): Bayes' rule from the class rates in training to the new ones.
 
-    Each probability is multiplied by ``new_rate / old_rate`` of its class and the rows are renormalised. It is right
-    if the classifier is calibrated for the old rates and nothing but the rates has changed; then it is the best
-    there is. It does not look at the rows, so their mean need not come out at the new rates.
+    Each probability is multiplied by ``new_rate / old_rate`` of its class and the rows are normalised. It is correct if
+    the classifier is calibrated for the old rates and nothing but the rates has changed; then it is the best
+    there is. It does not look at the rows, so their mean need not equal the new rates.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
     old_rates, new_rates : array-like of shape (k,), dict or Rates
-        Class rates in training, as the classifier saw them (after any re-sampling or class weights), and now. Of rates
-        that are not exactly known the best guess is used, and the certificate holds for all that are possible.
+        Class rates in training, as the classifier saw them (after any resampling or class weights), and now. For rates
+        that are not exactly known the best guess is used, and the guarantee holds for all possible ones.
     sample_weight, from_logits, normalize, zeros, classes, columns, out, progress
         As in :func:`adjust`.
 
     Returns
     -------
     Adjustment
-        Its certificate holds for log loss and may be negative: then the loss may rise by that much.
+        Its certificate is for log loss and may be negative: then the loss may rise by that much.
 
     Examples
     --------
@@ -207,8 +201,10 @@ def prior_adjust(
     array([[0.9  , 0.1  ],
            [0.988, 0.012]])
     """
-    rows = Rows(
-        probs=probs,
+    result = prior_adjusted(
+        probs,
+        old_rates,
+        new_rates,
         sample_weight=sample_weight,
         from_logits=from_logits,
         normalize=normalize,
@@ -216,112 +212,85 @@ def prior_adjust(
         classes=classes,
         columns=columns,
         out=out,
-        progress=progress,
+        progress=progress or SILENT,
     )
-    posed = pose(rows, new_rates, "log", True)
-    problem, names, k = posed.problem, posed.known.classes, posed.problem.engine.n_classes
-    old, new = as_known(old_rates, names, k, what="old_rates").estimate(), posed.known.estimate()
-    keep = problem.model.keep
-    unseen = keep[(old[keep] == 0) & (problem.survey.mean[keep] > 0)]
-    if unseen.size:
-        name = label(names, int(unseen[0]))
-        raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
-    if (new[keep] == 0).any():
-        name = label(names, int(keep[new[keep] == 0][0]))
-        raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
-    ratio = np.divide(new[keep], old[keep], out=np.ones(len(keep)), where=old[keep] > 0)
-    solution = settled(np.log(ratio), new[keep])
-    return _adjustment(posed, problem, solution, problem.finish(solution.point.shift), "prior", what_if=None)
+    return Adjustment.of(result)
 
 
-def _solved(posed: Case, stop: Stop, present: tuple[FloatArray, FloatArray] | None = None) -> Adjustment:
-    problem, solution, written = fit(posed.problem, posed.known.classes, stop, present)
-    return _adjustment(posed, problem, solution, written, "adjust", what_if=partial(_what_if, posed, stop))
+@overload
+def adjust_many(
+    problems: Iterable[Batch], *, errors: Literal["raise"] = "raise", **options: Any
+) -> list[Adjustment]: ...
 
 
-def _what_if(posed: Case, stop: Stop, rates: RatesLike, present: Adjustment) -> Adjustment:
-    """The same rows for other rates, starting from the present answer if it has the same classes."""
-    problem = posed.problem
-    known = as_known(rates, posed.known.classes, problem.engine.n_classes)
-    changed = case(problem.engine.again(), problem.model, known, posed.bounded, posed.frame)
-    keep = changed.problem.model.keep
-    if not np.array_equal(keep, present.model.keep):
-        return _solved(changed, stop)
-    return _solved(changed, stop, (present.dual_shift, present.rates[keep]))
+@overload
+def adjust_many(
+    problems: Iterable[Batch], *, errors: Literal["keep"], **options: Any
+) -> list[Adjustment | BaserateError]: ...
 
 
-def _as_tolerance(tol: object) -> float:
-    if isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool) and 0 < float(tol) < 1:
-        return float(tol)
-    raise BadOption(f"tol must be a number between 0 and 1, not {tol!r}")
+def adjust_many(problems: Iterable[Batch], *, errors: str = "raise", **options: Any) -> Any:
+    """Adjust many small batches, each to its own rates: :func:`adjust` for each, with compiled kernels for all.
+
+    A single small batch does not wait until the kernels of numba are loaded. Many batches are worth the wait: a batch
+    of 1000 x 8 then takes a fraction of a millisecond.
+
+    Parameters
+    ----------
+    problems : iterable of pairs or dicts
+        Each a pair ``(probs, rates)``, or a dict of arguments of :func:`adjust` for a batch with options of its own.
+        The iterable is read to its end first.
+    errors : "raise" or "keep", default "raise"
+        Whether a batch that cannot be adjusted raises an error that says which batch it was, or leaves its error in
+        its place among the results.
+    **options
+        Options of :func:`adjust` for all batches.
+
+    Returns
+    -------
+    list of Adjustment
+        In the order of the problems.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> batches = [([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7]), ([[0.9, 0.1]], [0.8, 0.2])]
+    >>> [round(result.certificate.loss_reduction, 4) for result in br.adjust_many(batches)]
+    [0.14, 0.0444]
+    >>> br.adjust_many([([[0.7, 0.3]], [0.3, 0.6])], errors="keep")
+    [BadRates('rates sum to 0.9, not 1; if they are proportions, divide them by their sum')]
+    """
+    if errors not in ("raise", "keep"):
+        raise BadOption(f"errors must be 'raise' or 'keep', not {errors!r}")
+    batches = list(problems)
+    kernels = kernels_for_batches(sum(_n_values(batch) for batch in batches))
+    results: list[Adjustment | BaserateError] = []
+    # Not in threads: a large batch uses all cores by itself, and small ones would wait for each other.
+    for i, batch in enumerate(batches):
+        try:
+            results.append(_adjust_batch(batch, options, kernels))
+        except BaserateError as error:
+            if errors == "raise":
+                error.add_note(f"This was problem {i} of {len(batches)}, counted from 0.")
+                raise
+            results.append(error)
+    return results
 
 
-def _as_passes(max_passes: object) -> int:
-    if isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool) and max_passes >= 1:
-        return int(max_passes)
-    raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
+def _adjust_batch(batch: Any, options: Mapping[str, Any], kernels: str) -> Adjustment:
+    if isinstance(batch, Mapping):
+        arguments = {**options, **batch}
+    elif isinstance(batch, (tuple, list)) and len(batch) == 2:
+        arguments = {**options, "probs": batch[0], "rates": batch[1]}
+    else:
+        raise BadOption(f"a problem must be a pair (probs, rates) or a dict of arguments, not {type(batch).__name__}")
+    if missing := [name for name in ("probs", "rates") if name not in arguments]:
+        raise BadOption(f"the problem has no {' and no '.join(missing)}")
+    return Adjustment.of(adjusted(**arguments, kernels=kernels))
 
 
-def _adjustment(
-    posed: Case,
-    problem: Problem,
-    solution: Solution,
-    written: Written,
-    procedure: str,
-    what_if: Callable[..., Adjustment] | None,
-) -> Adjustment:
-    model, shift, region = problem.model, solution.point.shift, problem.kept_rate_set
-    moved, mean = written
-    worst = region.support(shift, mean[model.keep])  # of all possible rates, those that promise least
-    slack = float(shift @ (worst - mean[model.keep]))
-    prior = procedure == "prior"
-    wanted = posed.known.estimate() if prior else model.spread(worst, fill=0.0)
-    guaranteed = moved + slack - 2 * model.softness
-    anchor = region.anchor(shift, worst)
-    certificate = Certificate(
-        loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
-        gap=abs(slack) + 2 * model.softness,
-        residual=float(np.abs(wanted - mean).max()),
-        sensitivity=model.spread(shift - anchor, fill=np.nan),
-        known=posed.known,
-        batch_size=posed.batch_size,
-    )
-    return Adjustment(
-        model=model,
-        dual_shift=shift,
-        wanted=wanted,
-        before=problem.survey.mean,
-        rates=mean,
-        certificate=certificate,
-        active=() if prior else _active(region, model.keep, posed.known.classes, shift, worst),
-        converged=solution.converged,
-        n_passes=problem.survey.passes + solution.n_passes + 1,
-        n_rows=problem.engine.n_rows,
-        engine=problem.engine.name if problem.kernel is None else problem.engine.with_kernels,
-        bounded=posed.bounded,
-        classes=posed.known.classes,
-        procedure=procedure,
-        answer=problem.engine.answer(),
-        frame=posed.frame,
-        origin=Origin(problem.engine, what_if),
-    )
-
-
-def _active(
-    region: RateSet, keep: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
-) -> tuple[ActiveBound, ...]:
-    """The bounds, as they were stated, that hold the rates where they are."""
-    of = keep.tolist() if names is None else [names[j] for j in keep]
-    low, high = (region.low, region.high) if region.stated is None else region.stated
-    price = shift - region.anchor(shift, rates)
-    found = []
-    if region.ball is not None and np.ptp(shift) > 0 and region.ball.distance(rates) >= region.ball.radius * (1 - 1e-9):
-        found.append(ActiveBound(None, "radius", region.ball.radius))
-    for j, name in enumerate(of):
-        if low[j] == high[j]:
-            found.append(ActiveBound(name, "exact", float(low[j])))
-        elif abs(rates[j] - low[j]) <= _AT_BOUND and price[j] > 0:
-            found.append(ActiveBound(name, "low", float(low[j])))
-        elif abs(rates[j] - high[j]) <= _AT_BOUND and price[j] < 0:
-            found.append(ActiveBound(name, "high", float(high[j])))
-    return tuple(found)
+def _n_values(batch: Any) -> int:
+    """Number of values of a batch in memory; 0 if it is something else."""
+    probs = batch.get("probs") if isinstance(batch, Mapping) else batch[0] if isinstance(batch, (tuple, list)) else None
+    shape = np.shape(probs) if isinstance(probs, (np.ndarray, list)) else getattr(probs, "shape", ())
+    return int(np.prod(shape)) if len(shape) == 2 and all(isinstance(size, int) for size in shape) else 0

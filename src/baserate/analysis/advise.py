@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import NOT_FOR_PRIOR, adjust, prior_adjust
 from baserate.errors import InfeasibleRates
-from baserate.inputs.validation import as_weights
 from baserate.losses.base import Loss
-from baserate.rates import Rates, SurveyCounts
-from baserate.result.adjustment import Adjustment
-from baserate.solving.request import RatesLike
+from baserate.rates import Rates, RatesLike, SurveyCounts
+from baserate.result.record import Result
+from baserate.solving import adjusted, prior_adjusted, read_predictions, requested
 from baserate.support.arrays import FloatArray
 
+_NOT_FOR_PRIOR = ("tol", "max_passes", "bounded")  # Options of adjust that prior adjustment does not have.
 _LEVEL = 0.05  # Below this p-value the premise of prior adjustment is called refuted.
 _SURE = 0.999  # A prediction above this is called sure.
 
@@ -109,10 +108,11 @@ def advise(
       - 0.35 % of the rows give one class more than 0.999; adjustment hardly moves those
     """
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
-    as_is = adjust(probs, Rates.between(None, None), loss=loss, **shared)
-    reasons = [_zeros(as_is), _confidence(as_is)]
+    request = requested(probs, rates, loss=loss, **shared)
+    predictions = read_predictions(request)
+    reasons = [_zeros(predictions.probs, request.model.loss), _confidence(predictions.probs)]
     try:
-        best = adjust(probs, rates, loss=loss, **shared)
+        best = adjusted(probs, rates, loss=loss, **shared)
     except InfeasibleRates as error:
         says = f"hard zeros make these rates impossible: {error}"
         return Advice(
@@ -128,18 +128,19 @@ def advise(
         says = "prior adjustment is not judged: it needs one best guess of the rates, and a set gives none"
         reasons.append(Reason("prior", float("nan"), says))
     else:
-        prior = prior_adjust(probs, old_rates, rates, **{k: v for k, v in shared.items() if k not in NOT_FOR_PRIOR})
-        reasons.insert(0, _premise(prior, best, as_weights(sample_weight, best.n_rows)))
+        for_prior = {name: value for name, value in shared.items() if name not in _NOT_FOR_PRIOR}
+        prior = prior_adjusted(probs, old_rates, rates, **for_prior)
+        reasons.insert(0, _premise(prior, best, predictions.weights))
     return _verdict(best, tuple(reasons))
 
 
-def _premise(prior: Adjustment, best: Adjustment, weights: FloatArray | None) -> Reason:
+def _premise(prior: Result, best: Result, weights: FloatArray) -> Reason:
     """Whether the mean of the PPA answer misses the rates by more than chance allows (a chi-square test)."""
     from scipy.stats import chi2
 
     known, q = best.certificate.known, np.asarray(prior.answer)
     gap = known.estimate() - prior.rates
-    variance = _chance(known, q, np.full(len(q), 1 / len(q)) if weights is None else weights)
+    variance = _chance(known, q, weights)
     size, axes = np.linalg.eigh(variance)
     varies = size > 1e-10 * max(size.max(), 1e-30)
     along = axes.T @ gap
@@ -182,7 +183,7 @@ def _spread(q: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(np.diag(shared.sum(axis=1)) - shared)
 
 
-def _guarantee(best: Adjustment) -> Reason:
+def _guarantee(best: Result) -> Reason:
     fall = best.certificate.loss_reduction
     what = "the rates" if best.certificate.known.kind == "exact" else "the set of rates"
     if fall <= 0:
@@ -194,21 +195,21 @@ def _guarantee(best: Adjustment) -> Reason:
     return Reason("guarantee", fall, says)
 
 
-def _zeros(as_is: Adjustment) -> Reason:
-    zeros = int((np.asarray(as_is.answer) == 0).sum())
+def _zeros(probs: FloatArray, loss: Loss) -> Reason:
+    zeros = int((probs == 0).sum())
     if zeros == 0:
         return Reason("zeros", 0.0, "0 predictions are exactly 0")
-    fate = "stay 0 under this loss" if as_is.loss.pins_zeros else "may become positive under this loss"
+    fate = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
     return Reason("zeros", float(zeros), f"{zeros} predictions are exactly 0 and {fate}; zeros=1e-6 smooths them")
 
 
-def _confidence(as_is: Adjustment) -> Reason:
-    share = float((np.asarray(as_is.answer).max(axis=1) > _SURE).mean())
+def _confidence(probs: FloatArray) -> Reason:
+    share = float((probs.max(axis=1) > _SURE).mean())
     says = f"{100 * share:.3g} % of the rows give one class more than {_SURE}; adjustment hardly moves those"
     return Reason("confidence", share, says)
 
 
-def _verdict(best: Adjustment, reasons: tuple[Reason, ...]) -> Advice:
+def _verdict(best: Result, reasons: tuple[Reason, ...]) -> Advice:
     by = {reason.about: reason.figure for reason in reasons}
     if by.get("premise", -1.0) >= _LEVEL:
         summary = f"use prior adjustment: its premise is not refuted (p = {by['premise']:.2g})"

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import NOT_FOR_PRIOR, additive, adjust, prior_adjust
 from baserate.errors import BadOption, BadRates, InfeasibleRates
 from baserate.inputs import dataframes as frames
 from baserate.inputs.labels import as_targets
-from baserate.inputs.validation import as_weights, is_number
+from baserate.inputs.validation import is_number
 from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.losses.registry import as_loss
-from baserate.rates import Rates, as_known
-from baserate.result.adjustment import Adjustment
-from baserate.solving.request import RatesLike
+from baserate.rates import Rates, RatesLike
+from baserate.result.record import Result
+from baserate.solving import adjusted, prior_adjusted, read_predictions, requested
 from baserate.support.arrays import FloatArray
 
 _AT_ONCE = 1 << 22  # Numbers of resampled rows that are held at a time.
@@ -157,20 +156,13 @@ def compare(
     if not chosen:
         raise BadOption("losses is empty; name at least one loss")
     _check_bootstrap(confidence, n_bootstrap)
-    kind = None
-    if frames.is_frame(probs):
-        probs, frame = frames.take_apart(probs, columns)
-        kind, classes = frame.kind, frame.classes if classes is None else classes
-    first = adjust(probs, Rates.between(None, None), classes=classes, sample_weight=sample_weight, **options)
-    p = first.probs
-    known = as_known(rates, first.classes, p.shape[1])
-    names = known.classes
-    targets = as_targets(y, p.shape, names)
+    shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
+    request = requested(probs, rates, **shared)
+    p, weights = read_predictions(request)
+    targets = as_targets(y, p.shape, request.classes)
     given = {name: _like(p, rows, name) for name, rows in (others or {}).items()}
-    made, notes = _made(probs, known, old_rates, chosen, {**options, "sample_weight": sample_weight, "classes": names})
+    made, notes = _made(probs, request.known, old_rates, chosen, shared)
     made = given | made
-    weights = as_weights(sample_weight, len(p))
-    weights = np.full(len(p), 1 / len(p)) if weights is None else weights
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
     weights, targets = weights[counts], targets[counts]
     rows = np.stack([[row_losses(loss, a[counts], targets) for loss in chosen] for a in (p, *made.values())])
@@ -184,6 +176,7 @@ def compare(
         mean, gaps = rows @ weights, rows - rows[:1]
         change = gaps @ weights
     low, high = _bootstrap(gaps, weights, confidence, n_bootstrap, seed)
+    kind = None if request.rows.frame is None else request.rows.frame.kind
     return Comparison(("as predicted", *made), chosen, mean, change, low, high, confidence, tuple(notes), kind)
 
 
@@ -201,26 +194,31 @@ def _made(
     try:
         guess = known.estimate()
     except BadRates as error:  # what needs no guess is still done
-        made = {f"BGA {short_name(loss)} to a set": adjust(probs, known, loss=loss, **options).probs for loss in losses}
+        sets = {loss: adjusted(probs, known, loss=loss, **options) for loss in losses}
+        made = {f"BGA {short_name(loss)} to a set": _rows(result) for loss, result in sets.items()}
         return made, [f"only sets of rates: {error}"]
     in_set = known if known.kind != "exact" else Rates.of_population(guess)
-    prior = {name: options[name] for name in options if name not in NOT_FOR_PRIOR}
-    plan: dict[str, Callable[[], Adjustment]] = {}
+    prior = {name: value for name, value in options.items() if name not in ("tol", "max_passes")}
+    plan: dict[str, Callable[[], Result]] = {}
     if old_rates is not None:
-        plan["prior (PPA)"] = partial(prior_adjust, probs, old_rates, guess, **prior)
-    plan["additive"] = partial(additive, probs, guess, **options)
+        plan["prior (PPA)"] = partial(prior_adjusted, probs, old_rates, guess, **prior)
+    plan["additive"] = partial(adjusted, probs, guess, loss="brier", bounded=False, **options)
     for loss in losses:
         note = " (multiplicative)" if isinstance(loss, Log) else ""
-        plan[f"BGA {short_name(loss)}{note}"] = partial(adjust, probs, guess, loss=loss, **options)
+        plan[f"BGA {short_name(loss)}{note}"] = partial(adjusted, probs, guess, loss=loss, **options)
     for loss in losses:
-        plan[f"BGA {short_name(loss)} to a set"] = partial(adjust, probs, in_set, loss=loss, **options)
+        plan[f"BGA {short_name(loss)} to a set"] = partial(adjusted, probs, in_set, loss=loss, **options)
     made, notes = {}, []
     for name, run in plan.items():
         try:
-            made[name] = run().probs
+            made[name] = _rows(run())
         except InfeasibleRates as error:
             notes.append(f"{name}: {error}")
     return made, notes
+
+
+def _rows(result: Result) -> FloatArray:
+    return np.asarray(result.answer)
 
 
 def row_losses(loss: Loss, p: FloatArray, targets: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How single rows moved: one pass over the rows, wherever they are, that keeps only counts and a few of them."""
+"""How single rows changed: one pass over the rows, wherever they are, that keeps only counts and a few rows."""
 
 from __future__ import annotations
 
@@ -9,97 +9,114 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baserate.core.problem import RowModel
-from baserate.engines.base import Block, Engine
+from baserate.core.contracts import Block, Engine, total
+from baserate.core.row_model import RowModel
 from baserate.errors import BaserateError
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 from baserate.support.arrays import FloatArray
 
-_KEPT = 10  # rows that moved most
-_SAMPLED = 100_000  # rows of which a picture is drawn
-_CHANGED = 1e-9  # by how much the mean of rows that were not changed can differ when they are read again
+_EXTREME = 10  # Rows that are shown because they changed most.
+_SAMPLED = 100_000  # Rows of which a picture is drawn.
+_CHANGED = 1e-9  # The mean of unchanged rows differs by less than this when they are read again.
 
 
-class Extreme(NamedTuple):
-    """A row that moved far.
+class ExtremeRow(NamedTuple):
+    """A row that changed a lot.
 
     Attributes
     ----------
     row : str
-        What it is called.
-    moved : float
-        Divergence of the answer from the prediction.
+        Its name in messages.
+    divergence : float
+        Divergence of the adjusted row from the prediction.
     before, after : array of shape (k,)
     """
 
     row: str
-    moved: float
+    divergence: float
     before: FloatArray
     after: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class RowChanges:
     """What adjustment did to single rows.
 
     Attributes
     ----------
     zeros_before, zeros_after : int
-        Entries that are exactly 0.
-    turned : int
-        Rows whose most probable class is another one now.
+        Hard zeros among the predictions and the adjusted rows.
+    new_top_class : int
+        Rows whose most probable class changed.
     before, after : array of shape (m, k)
-        Every row, or of very many one in so many: predictions, and what became of them.
+        Predictions and adjusted rows: all of them, or an evenly spaced sample of very many.
     outside : int
         Adjusted entries below 0 or above 1, which only unbounded adjustment has.
-    extremes : list of Extreme
-        The rows that moved most, the farthest first.
+    extremes : list of ExtremeRow
+        The rows that changed most, in descending order.
     """
 
     zeros_before: int
     zeros_after: int
-    turned: int
+    new_top_class: int
     before: FloatArray
     after: FloatArray
     outside: int
-    extremes: list[Extreme]
+    extremes: list[ExtremeRow]
+
+
+class _Counts(NamedTuple):
+    zeros_before: FloatArray
+    zeros_after: FloatArray
+    new_top_class: FloatArray
+    outside: FloatArray
+    mean: FloatArray
+
+
+class _Candidate(NamedTuple):
+    divergence: float
+    row: int
+    before: FloatArray
+    after: FloatArray
 
 
 class _Part(NamedTuple):
-    zeros: tuple[int, int]
-    turned: int
-    outside: int
-    sample: tuple[FloatArray, FloatArray]
-    mean: FloatArray
-    rows: list[tuple[float, int, FloatArray, FloatArray]]
+    counts: _Counts
+    before: FloatArray
+    after: FloatArray
+    candidates: list[_Candidate]
 
 
-def moves(result: Adjustment) -> Moves:
-    """Look at every row once more; the adjustment must be one that was just made, and not loaded."""
-    engine = _engine(result)
+def row_changes(result: Result) -> RowChanges:
+    """What an adjustment did to single rows. The original rows must be available, so it cannot be a loaded one."""
+    engine = _source(result)
     stride = -(-engine.n_rows // _SAMPLED)
-    samples: list[tuple[FloatArray, FloatArray]] = []
-    extremes: list[tuple[float, int, FloatArray, FloatArray]] = []
-    total: _Part | None = None
-    for part in engine.map(partial(_moved, result.model, result.dual_shift, stride)):
-        extremes = heapq.nlargest(_KEPT, [*extremes, *part.rows], key=lambda row: (row[0], -row[1]))
-        samples.append(part.sample)
-        total = part if total is None else _added(total, part)
-    assert total is not None  # no adjustment is without rows
-    named = [Extreme(engine.naming.row(row), moved, before, after) for moved, row, before, after in extremes]
-    if np.abs(total.mean - result.before).max() > _CHANGED:
+    parts: list[_Part] = []
+    extremes: list[_Candidate] = []
+    for part in engine.map(partial(_changes, result.model, result.dual_shift, stride)):
+        extremes = heapq.nlargest(_EXTREME, [*extremes, *part.candidates], key=lambda one: (one.divergence, -one.row))
+        parts.append(part._replace(candidates=[]))
+    counts = total(part.counts for part in parts)
+    if np.abs(counts.mean - result.before).max() > _CHANGED:
         raise BaserateError("the predictions were changed since they were adjusted; adjust them again")
-    before, after = (np.concatenate(rows) for rows in zip(*samples, strict=True))
-    return Moves(*total.zeros, total.turned, before, after, total.outside, named)
+    return RowChanges(
+        zeros_before=int(counts.zeros_before),
+        zeros_after=int(counts.zeros_after),
+        new_top_class=int(counts.new_top_class),
+        before=np.concatenate([part.before for part in parts]),
+        after=np.concatenate([part.after for part in parts]),
+        outside=int(counts.outside),
+        extremes=[ExtremeRow(engine.naming.row(one.row), one.divergence, one.before, one.after) for one in extremes],
+    )
 
 
-class Rows(NamedTuple):
+class AllRows(NamedTuple):
     """All rows in memory.
 
     Attributes
     ----------
     before, after : array of shape (n, k)
-        Predictions, each row of sum 1, and what became of them.
+        Predictions, each row with sum 1, and adjusted rows.
     weights : array of shape (n,), or None if they are equal
     """
 
@@ -108,42 +125,41 @@ class Rows(NamedTuple):
     weights: FloatArray | None
 
 
-def rows_of(result: Adjustment) -> Rows:
-    """The rows of an adjustment, read once more."""
-    engine = _engine(result)
-    parts = list(engine.map(partial(_both, result.model, result.dual_shift)))
-    before, after, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
-    return Rows(before, after, weights if engine.weighted else None)
+def all_rows(result: Result) -> AllRows:
+    """The predictions and adjusted rows of a result, read once more."""
+    engine = _source(result)
+    parts = list(engine.map(partial(_pairs, result.model, result.dual_shift)))
+    before, after, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return AllRows(before, after, weights if engine.weighted else None)
 
 
-def _engine(result: Adjustment) -> Engine:
-    if result.origin is None:
-        raise BaserateError("this adjustment holds the shift but no rows, so it cannot be said how they moved")
-    return result.origin.engine
+def _source(result: Result) -> Engine:
+    if result.source is None:
+        raise BaserateError(
+            "this adjustment has a shift but no rows; the original rows are not available, so their change cannot be "
+            "computed"
+        )
+    return result.source
 
 
-def _added(one: _Part, other: _Part) -> _Part:
-    zeros = one.zeros[0] + other.zeros[0], one.zeros[1] + other.zeros[1]
-    return _Part(zeros, one.turned + other.turned, one.outside + other.outside, one.sample, one.mean + other.mean, [])
+def _pairs(model: RowModel, shift: FloatArray, block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
+    block = block.as_numpy()
+    return *model.pairs(block.rows, shift), block.weights
 
 
-def _both(model: RowModel, shift: FloatArray, block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Predictions, what becomes of them, and the weights of the rows."""
-    rows = model.reading.clean(block.raw)
-    p = model.probs(rows)
-    if not shift.any() and len(shift) == model.n_classes and model.levels is None:
-        return p, p, block.weights  # as it was written: without the rounding of a way there and back
-    return p, model.widen(model.at(model.kept(model.dual_points(rows)), shift)[1]), block.weights
-
-
-def _moved(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:
-    p, a, weights = _both(model, shift, block)
+def _changes(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:
+    p, a, weights = _pairs(model, shift, block)
     with np.errstate(all="ignore"):
-        # Where it is not defined (an entry below 0), it cannot be ranked, and comes last.
-        moved = np.nan_to_num(model.loss.divergence(p, a), nan=-1.0, posinf=np.inf)
-    farthest = np.argsort(-moved, kind="stable")[:_KEPT]
-    kept = [(float(moved[i]), block.start + int(i), p[i].copy(), a[i].copy()) for i in farthest]
-    some = slice(-block.start % stride, None, stride)
-    zeros = int((p == 0).sum()), int((a == 0).sum())
-    turned = int((p.argmax(axis=1) != a.argmax(axis=1)).sum())
-    return _Part(zeros, turned, int(((a < 0) | (a > 1)).sum()), (p[some].copy(), a[some].copy()), weights @ p, kept)
+        # Where the divergence is not defined (an entry below 0), the row cannot be ranked and comes last.
+        divergence = np.nan_to_num(model.loss.divergence(p, a), nan=-1.0, posinf=np.inf)
+    largest = np.argsort(-divergence, kind="stable")[:_EXTREME]
+    candidates = [_Candidate(float(divergence[i]), block.start + int(i), p[i].copy(), a[i].copy()) for i in largest]
+    sampled = slice(-block.start % stride, None, stride)
+    counts = _Counts(
+        zeros_before=np.asarray((p == 0).sum()),
+        zeros_after=np.asarray((a == 0).sum()),
+        new_top_class=np.asarray((p.argmax(axis=1) != a.argmax(axis=1)).sum()),
+        outside=np.asarray(((a < 0) | (a > 1)).sum()),
+        mean=weights @ p,
+    )
+    return _Part(counts, p[sampled].copy(), a[sampled].copy(), candidates)

@@ -1,22 +1,26 @@
-"""What is wrong with rows, counted rather than refused at the first."""
+"""Check rows and count what is wrong with them, rather than raising at the first bad one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.engines.base import Block, Engine, Sums, total
-from baserate.inputs.validation import Reading
+from baserate.core.contracts import Block, Engine, total
+from baserate.errors import Option
+from baserate.inputs.reading import Reading
 from baserate.support.arrays import FloatArray
+
+_FROM_LOGITS, _NORMALIZE = Option("from_logits", "True"), Option("normalize", "True")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Rows that cannot be used, of one kind.
+    """Rows that cannot be used, for one reason.
 
     Attributes
     ----------
@@ -25,23 +29,26 @@ class Fault:
     first : str
         Where the first one is.
     advice : str
+    options : tuple of Option
+        The options that the advice mentions.
     """
 
     what: str
     n_rows: int
     first: str
     advice: str
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What was seen in all rows.
+class RowCheck:
+    """What was found in all rows.
 
     Attributes
     ----------
     faults : list of Fault
     n_zeros : int
-        Entries that are exactly 0.
+        Hard zeros.
     mean : array of shape (k,)
         Mean of the rows without a fault.
     """
@@ -51,60 +58,89 @@ class Findings:
     mean: FloatArray
 
 
-class _Kind:
-    def __init__(self, what: str, advice: str, test: Callable[[NDArray[Any]], Any]) -> None:
-        self.what, self.advice, self.test = what, advice, test
+class _Rule(NamedTuple):
+    what: str
+    advice: str
+    is_broken: Callable[[NDArray[Any]], Any]
+    options: tuple[Option, ...] = ()
 
 
-def look(engine: Engine, reading: Reading) -> Findings:
-    """Look at every row: one pass."""
-    kinds, plain = _kinds(reading, engine.dtype or np.dtype(np.float64)), replace(reading, smoothing=0.0)
-    counts, first = [0] * len(kinds), [""] * len(kinds)
-    sums: list[Sums] = []
-    for found, summed in engine.map(lambda block: _look(block, kinds, plain)):
-        sums.append(summed)
-        for i, (n_rows, row, column) in enumerate(found):
-            if n_rows and not counts[i]:
-                first[i] = engine.naming.row(row) if column is None else engine.naming.cell(row, column)
-            counts[i] += n_rows
+class _BrokenRule(NamedTuple):
+    """How many rows of a block break a rule, and the first of them, with a column if it is one entry."""
+
+    n_rows: int
+    row: int
+    column: int | None
+
+
+class _GoodSums(NamedTuple):
+    """Sums over the rows without a fault."""
+
+    weight: FloatArray
+    mean: FloatArray
+    zeros: FloatArray
+
+
+def check_rows(engine: Engine, reading: Reading) -> RowCheck:
+    """Check every row: one pass."""
+    rules = _rules(reading, engine.dtype or np.dtype(np.float64))
+    counts, first = [0] * len(rules), [""] * len(rules)
+    sums: list[_GoodSums] = []
+    for found, good in engine.map(partial(_check_block, reading)):
+        sums.append(good)
+        for i, broken in enumerate(found):
+            if broken.n_rows and not counts[i]:
+                first[i] = _place(engine, broken)
+            counts[i] += broken.n_rows
     weight, mean, zeros = total(sums)
-    faults = [Fault(k.what, n, at, k.advice) for k, n, at in zip(kinds, counts, first, strict=True) if n]
-    return Findings(faults, int(zeros), mean / weight if weight > 0 else np.full_like(mean, np.nan))
+    faults = [Fault(r.what, n, at, r.advice, r.options) for r, n, at in zip(rules, counts, first, strict=True) if n]
+    return RowCheck(faults, int(zeros), mean / weight if weight > 0 else np.full_like(mean, np.nan))
 
 
-def _kinds(reading: Reading, dtype: np.dtype[Any]) -> list[_Kind]:
+def _place(engine: Engine, broken: _BrokenRule) -> str:
+    if broken.column is None:
+        return engine.naming.row(broken.row)
+    return engine.naming.cell(broken.row, broken.column)
+
+
+def _rules(reading: Reading, dtype: np.dtype[Any]) -> list[_Rule]:
     if reading.from_logits:
         return [
-            _Kind("missing or infinite", "drop or fill these rows", lambda raw: np.isnan(raw) | np.isposinf(raw)),
-            _Kind("-inf in every class", "drop these rows", lambda raw: np.isneginf(raw).all(axis=1)),
+            _Rule("missing or infinite", "drop or fill these rows", lambda raw: np.isnan(raw) | np.isposinf(raw)),
+            _Rule("-inf in every class", "drop these rows", lambda raw: np.isneginf(raw).all(axis=1)),
         ]
-    tolerance = reading.tolerance(dtype)
-    kinds = [
-        _Kind("missing or not finite", "drop or fill these rows", lambda raw: ~np.isfinite(raw)),
-        _Kind("negative", "if these are logits or log probabilities, say from_logits=True", lambda raw: raw < 0),
-        _Kind("0 in every class", "drop these rows", lambda raw: ~raw.any(axis=1)),
+    advice = f"if these are logits or log probabilities, pass {_FROM_LOGITS}"
+    rules = [
+        _Rule("missing or not finite", "drop or fill these rows", lambda raw: ~np.isfinite(raw)),
+        _Rule("negative", advice, lambda raw: raw < 0, (_FROM_LOGITS,)),
+        _Rule("0 in every class", "drop these rows", lambda raw: ~raw.any(axis=1)),
     ]
     if not reading.normalize:
-        off = _Kind(
-            "of a sum that is not 1",
-            "say normalize=True to divide each row by its sum",
-            lambda raw: np.abs(raw.sum(axis=1, dtype=np.float64) - 1) > tolerance,
+        tolerance = reading.tolerance(dtype)
+        rules.append(
+            _Rule(
+                "not of sum 1",
+                f"pass {_NORMALIZE} to divide each row by its sum",
+                lambda raw: np.abs(raw.sum(axis=1, dtype=np.float64) - 1) > tolerance,
+                (_NORMALIZE,),
+            )
         )
-        kinds.append(off)
-    return kinds
+    return rules
 
 
-def _look(block: Block, kinds: list[_Kind], reading: Reading) -> tuple[list[tuple[int, int, int | None]], Sums]:
-    """For each kind the number of rows, and the first of them; and sums over the rows without a fault."""
-    good = np.ones(len(block.raw), dtype=bool)
+def _check_block(reading: Reading, block: Block) -> tuple[list[_BrokenRule], _GoodSums]:
+    block = block.as_numpy()
+    good = np.ones(len(block.rows), dtype=bool)
     found = []
     with np.errstate(all="ignore"):
-        for kind in kinds:
-            bad = kind.test(block.raw)
-            rows = (bad.any(axis=1) if bad.ndim == 2 else bad) & good  # a row has one fault, the first
+        for rule in _rules(reading, block.rows.dtype):
+            bad = rule.is_broken(block.rows)
+            rows = (bad.any(axis=1) if bad.ndim == 2 else bad) & good  # only the first fault of a row counts
             good &= ~rows
             at = int(rows.argmax())
-            found.append((int(rows.sum()), block.start + at, int(bad[at].argmax()) if bad.ndim == 2 else None))
-    weights, rows = block.weights[good], reading.clean(block.raw[good])
+            column = int(bad[at].argmax()) if bad.ndim == 2 else None
+            found.append(_BrokenRule(int(rows.sum()), block.start + at, column))
+    weights = block.weights[good]
+    rows = replace(reading, smoothing=0.0).clean(block.rows[good])
     p = np.exp(rows) if reading.from_logits else rows
-    return found, (np.asarray(weights.sum()), weights @ p, np.asarray(float((p == 0).sum())))
+    return found, _GoodSums(np.asarray(weights.sum()), weights @ p, np.asarray(float((p == 0).sum())))

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import adjust
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
-from baserate.rates import Rates, as_known
-from baserate.solving.request import RatesLike
+from baserate.rates import Rates, RatesLike, as_known
+from baserate.solving import adjusted, solve_again
 from baserate.support.arrays import FloatArray
 
 _STEPS = 10  # of the default widths
@@ -84,7 +83,7 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         0.3000                0
     """
     names = rates.classes if isinstance(rates, Rates) else None
-    result = adjust(probs, Rates.between(None, None, classes=names), **options)  # as it is
+    result = adjusted(probs, Rates.between(None, None, classes=names), **options)  # unchanged, to start from
     centre = as_known(rates, result.classes, len(result.before)).estimate()
     if widths is None:
         last = float(np.abs(centre - result.before).max())
@@ -93,7 +92,7 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         steps = _as_widths(widths)
     promised, chosen = [], []
     for width in steps:
-        result = result.what_if(Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
+        result = solve_again(result, Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
         promised.append(result.certificate.loss_reduction)
         chosen.append(result.rates)
     return Sensitivity(

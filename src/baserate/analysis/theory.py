@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjust import adjust
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import weighted_mean
 from baserate.losses.base import Loss, as_rows
 from baserate.losses.registry import as_loss
+from baserate.solving import adjusted
 from baserate.support.arrays import FloatArray
 
 
@@ -134,7 +134,7 @@ def inequality_chain(
     rates = class_rates(y, p.shape[1], sample_weight)
     chain: list[float] = []
     for bounded in (True, False):
-        a = adjust(p, rates, loss=measure, bounded=bounded, sample_weight=sample_weight).probs
+        a = adjusted(p, rates, loss=measure, bounded=bounded, sample_weight=sample_weight).probs
         terms = decomposition(p, a, y, loss=measure, sample_weight=sample_weight)
         chain += [terms.total - terms.remaining, terms.adjustment]
     return InequalityChain(chain[0], chain[1], chain[3], chain[2])
@@ -158,4 +158,4 @@ def adjustment_loss(
     """
     p = as_rows(probs)
     rates = class_rates(y, p.shape[1], sample_weight)
-    return adjust(p, rates, loss=loss, bounded=bounded, sample_weight=sample_weight).certificate.loss_reduction
+    return adjusted(p, rates, loss=loss, bounded=bounded, sample_weight=sample_weight).certificate.loss_reduction

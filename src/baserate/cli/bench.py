@@ -1,4 +1,4 @@
-"""``baserate bench``: how fast this machine adjusts, beside the cost of only copying or reading the rows."""
+"""``baserate bench``: how fast this machine adjusts, relative to copying or reading the rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import numpy as np
 
 from baserate.adjust import adjust
 from baserate.cli import options
-from baserate.cli.exit_handling import told
-from baserate.cli.invocation import Asked
+from baserate.cli.exit_handling import handled_errors
+from baserate.cli.invocation import Invocation
+from baserate.core.contracts import Engine
+from baserate.engines import open_rows
+from baserate.inputs.row_source import RowSource
 from baserate.rates import Rates
-from baserate.solving.request import Rows, opened
 
 
 @click.command(
@@ -36,13 +38,15 @@ Examples:
 @options.dialect
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def bench(source: tuple[str, ...], rows: int, classes: int, repeats: int, **given: Any) -> None:
-    """Time an adjustment on this machine, beside copying the rows (in memory) or scanning them (files).
+    """Time an adjustment on this machine, relative to copying the rows (in memory) or scanning them (files).
 
-    The rates are other than the mean of the rows by a random factor for each class. Nothing is written.
+    The rates differ from the mean of the rows by a random factor per class. Nothing is written.
     """
-    with told("nothing was changed"):
-        asked = Asked(source, **given)
-        figures = _beside_scan(asked, repeats) if source else _beside_copy(rows, classes, given["loss"], repeats)
+    with handled_errors("nothing was changed"):
+        call = Invocation(source, **given)
+        figures = (
+            _compare_with_scan(call, repeats) if source else _compare_with_copy(rows, classes, given["loss"], repeats)
+        )
         if given["as_json"]:
             click.echo(json.dumps(figures, indent=1))
             return
@@ -51,26 +55,29 @@ def bench(source: tuple[str, ...], rows: int, classes: int, repeats: int, **give
             click.echo(f"{name.ljust(width)}  {value:,}" if isinstance(value, int) else f"{name.ljust(width)}  {value}")
 
 
-def _beside_copy(rows: int, classes: int, loss: str, repeats: int) -> dict[str, Any]:
+def _compare_with_copy(rows: int, classes: int, loss: str, repeats: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(classes, 0.5), size=rows)
     rates = _other_rates(probs.mean(axis=0))
-    result = adjust(probs, rates, loss=loss)  # kernels are loaded here, and not timed
+    result = adjust(probs, rates, loss=loss)  # loads the kernels, which is not timed
     copy, solve = _medians([probs.copy, lambda: adjust(probs, rates, loss=loss)], repeats)
     return _figures(result, "copying", copy, solve)
 
 
-def _beside_scan(asked: Asked, repeats: int) -> dict[str, Any]:
-    engine = opened(Rows(probs=asked.files, **asked.reading), None).engine
-    means = engine.map(lambda block: block.raw.astype(np.float64).sum(axis=0) / engine.n_rows)
+def _compare_with_scan(call: Invocation, repeats: int) -> dict[str, Any]:
+    def rows() -> Engine:
+        return open_rows(RowSource(probs=call.files, **call.row_options))
+
+    engine = rows()
+    means = engine.map(lambda block: block.rows.astype(np.float64).sum(axis=0) / engine.n_rows)
     rates = Rates.exact(_other_rates(np.sum(list(means), axis=0)))
 
     def scan() -> None:
-        for _ in opened(Rows(probs=asked.files, **asked.reading), None).engine.map(lambda block: None):
+        for _ in rows().map(lambda block: None):
             pass
 
     def solve() -> Any:
-        return adjust(asked.files, rates, loss=asked["loss"], **asked.reading)
+        return adjust(call.files, rates, loss=call["loss"], **call.row_options)
 
     return _figures(solve(), "a scan", *_medians([scan, solve], repeats))
 
@@ -81,7 +88,7 @@ def _other_rates(mean: Any) -> Any:
 
 
 def _medians(calls: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """Seconds of each; they take turns, so that a slow moment of the machine meets all alike."""
+    """Median seconds of each call. Calls are interleaved, so that slow moments of the machine affect all of them."""
     seconds: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
         for taken, call in zip(seconds, calls, strict=True):

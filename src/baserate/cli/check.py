@@ -8,15 +8,19 @@ from typing import Any
 
 import click
 
-from baserate.analysis.row_checks import Findings, look
+from baserate.adjustment import Adjustment
+from baserate.analysis.row_checks import RowCheck, check_rows
 from baserate.cli import options
-from baserate.cli.exit_handling import in_options, told
-from baserate.cli.invocation import Asked
-from baserate.cli.output import facts, plain
+from baserate.cli.exit_handling import as_command_line, handled_errors
+from baserate.cli.invocation import Invocation
+from baserate.cli.output import json_facts
+from baserate.core.contracts import Engine
+from baserate.engines import open_rows
+from baserate.errors import respell
 from baserate.inputs.columns import classes_named
-from baserate.result.adjustment import Adjustment
+from baserate.inputs.row_source import RowSource
+from baserate.result.facts import json_number
 from baserate.result.text import summary
-from baserate.solving.request import Opened, Rows, opened
 
 
 @click.command(
@@ -34,55 +38,58 @@ Examples:
 @options.dialect
 @options.saying
 def check(source: tuple[str, ...], **given: Any) -> None:
-    """Look at every row and say what is wrong with it; with --rates also what adjustment would do. Nothing is written.
+    """Check every row and report what is wrong; with --rates also what adjustment would do. Nothing is written.
 
-    The exit code is 1 if rows cannot be used as they are, and 0 if all is well.
+    The exit code is 1 if some rows cannot be used as they are, and 0 otherwise.
     """
-    with told("nothing was changed"):
-        asked = Asked(source, **given)
-        known = None if asked["rates"] is None else asked.rates
-        with asked.bar() as shown:
-            rows = Rows(probs=asked.files, progress=shown, **asked.reading)
-            table = opened(rows, None if known is None else classes_named(known))
-            found = look(table.engine, rows.reading)
-        result = asked.solved(None) if known is not None and not found.faults else None
-        if asked["as_json"]:
-            click.echo(json.dumps(_as_json(table, found, result), indent=1, ensure_ascii=False))
-        elif not asked["quiet"]:
-            click.echo("\n".join(_lines(table, found, result)))
+    with handled_errors("nothing was changed"):
+        call = Invocation(source, **given)
+        known = None if call["rates"] is None else call.rates
+        with call.progress() as progress:
+            named = None if known is None else classes_named(known)
+            table = RowSource(probs=call.files, progress=progress, named_classes=named, **call.row_options)
+            rows = open_rows(table)
+            found = check_rows(rows, table.reading)
+        result = call.adjust(None) if known is not None and not found.faults else None
+        if call["as_json"]:
+            click.echo(json.dumps(_as_json(rows, found, result), indent=1, ensure_ascii=False))
+        elif not call["quiet"]:
+            click.echo("\n".join(_lines(rows, found, result)))
     if found.faults:
         sys.exit(1)
 
 
-def _lines(table: Opened, found: Findings, result: Adjustment | None) -> list[str]:
-    engine, columns = table.engine, table.columns
-    assert columns is not None
-    classes = columns.classes or tuple(range(engine.n_classes))
+def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str]:
+    assert rows.columns is not None
+    classes = rows.columns.classes or tuple(range(rows.n_classes))
     means = ", ".join(f"{name} {value:.4g}" for name, value in zip(classes, found.mean, strict=True))
     lines = [
-        f"{engine.n_rows:,} rows, {engine.n_classes} classes",
-        f"  columns with probabilities: {', '.join(map(str, columns.names))}",
+        f"{rows.n_rows:,} rows, {rows.n_classes} classes",
+        f"  columns with probabilities: {', '.join(map(str, rows.columns.names))}",
     ]
     for fault in found.faults:
         number = f"{fault.n_rows:,} row{'s are' if fault.n_rows > 1 else ' is'}"
-        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {in_options(fault.advice)}")
+        advice = respell(fault.advice, fault.options, as_command_line)
+        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {advice}")
     if found.n_zeros:
         lines.append(
-            f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay so, unless --zeros smooths them"
+            f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay 0 unless --zeros smooths them"
         )
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")
     lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows can be used")
     return lines if result is None else [*lines, "", "Adjustment would give:", summary(result)]
 
 
-def _as_json(table: Opened, found: Findings, result: Adjustment | None) -> dict[str, Any]:
-    assert table.columns is not None
+def _as_json(rows: Engine, found: RowCheck, result: Adjustment | None) -> dict[str, Any]:
+    assert rows.columns is not None
     return {
-        "rows": table.engine.n_rows,
-        "columns": list(table.columns.names),
-        "classes": None if table.columns.classes is None else list(map(str, table.columns.classes)),
-        "faults": [vars(fault) for fault in found.faults],
+        "rows": rows.n_rows,
+        "columns": list(rows.columns.names),
+        "classes": None if rows.columns.classes is None else list(map(str, rows.columns.classes)),
+        "faults": [
+            {name: getattr(fault, name) for name in ("what", "n_rows", "first", "advice")} for fault in found.faults
+        ],
         "zeros": found.n_zeros,
-        "mean": [plain(value) for value in found.mean],
-        "adjustment": None if result is None else facts(result),
+        "mean": [json_number(value) for value in found.mean],
+        "adjustment": None if result is None else json_facts(result),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from baserate.cli.exit_handling import told
+from baserate.cli.exit_handling import handled_errors
 
 
 @click.command(short_help="A classifier meets another population: the whole story on real data.")
@@ -22,7 +22,7 @@ def demo(report: Path) -> None:
 
     Takes a few seconds. The data come with scikit-learn.
     """
-    with told("no report was written"):
+    with handled_errors("no report was written"):
         from baserate.cli.story import story
         from baserate.report import check_report
 

@@ -1,10 +1,10 @@
-"""How commands end: what is said on an error, and the exit code that scripts see.
+"""How commands end: the message of an error, and the exit code that scripts see.
 
 | code | meaning |
 |---|---|
-| 0 | done |
-| 1 | an error; what it says about OUT holds, and that is nearly always that nothing was written |
-| 2 | the command was not understood |
+| 0 | success |
+| 1 | an error; its message says what happened to OUT, which in nearly all cases was not touched |
+| 2 | the command line is invalid |
 | 3 | written, but the rates were not reached to the tolerance |
 | 130, 143 | stopped by Ctrl-C, by SIGTERM |
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 import threading
@@ -22,29 +21,16 @@ from collections.abc import Iterator
 
 import click
 
-from baserate.errors import BaserateError, NotConvergedWarning
+from baserate.errors import BaserateError, NotConvergedWarning, Option, respell
 
 NOT_CONVERGED = 3
 
-# What the library calls an option, and what it is called here; not inside quotes, where names of users are.
-_OPTIONS = [
-    (re.compile(rf"(?<![\w'\"/=]){name}"), option)
-    for name, option in (
-        (r"normalize=True\b", "--normalize"),
-        (r"from_logits=True\b", "--from-logits"),
-        (r"zeros=1e-6\b", "--zeros 1e-6"),
-        (r"columns='p_\*'", "--columns 'p_*'"),
-        (r"columns='name'", "--columns NAME"),
-        (r"columns=(\[\.\.\.\])?(?=[ ;,.]|$)", "--columns"),
-        (r"delimiter=(?=')", "--delimiter "),
-        (r"decimal=(?=')", "--decimal "),
-        (r"out=(?=[ ;,.]|$)", "--out"),
-        (r"max_passes or tol\b", "--max-passes or --tol"),
-        (r"fit with bounded=True", "leave --unbounded out"),
-        (r"\(\"brier\"\)", "(--loss brier)"),
-        (r"new_probs has", "the table has"),
-    )
-]
+# How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
+_SPELLINGS = {
+    Option("bounded", "True"): "--unbounded left out",
+    Option("columns", "[...]"): "--columns",
+    Option("columns", "'name'"): "--columns NAME",
+}
 
 
 class Stopped(click.ClickException):
@@ -56,39 +42,44 @@ class Stopped(click.ClickException):
 
 
 @contextlib.contextmanager
-def told(stopped: str, out: str | None = None) -> Iterator[None]:
+def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
     """Turn errors into one line on standard error, and signals into an orderly end.
 
-    ``stopped`` says what is there after a work that was not finished. If ``out`` is another file or folder than at the
-    beginning, its part was done, and that is said instead.
+    Parameters
+    ----------
+    unfinished : str
+        What is true if the command does not finish, such as "nothing was written".
+    out : str, optional
+        Where the output goes. If another file or folder is there than at the beginning, the output is complete, and
+        the message says that instead.
     """
     before = _identity(out)
 
-    def state() -> str:
-        return stopped if _identity(out) == before else f"but {out} is written, and complete"
+    def outcome() -> str:
+        return unfinished if _identity(out) == before else f"but {out} is written, and complete"
 
-    seen: list[int] = []
+    received: list[int] = []
     try:
-        with signals(seen), warnings.catch_warnings():
-            warnings.showwarning = _show  # type: ignore[assignment]
+        with signals_as_interrupts(received), warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]  # fewer parameters than declared
             warnings.simplefilter("always", NotConvergedWarning)
             yield
-    except BrokenPipeError:  # who reads the output has had enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # for the flush at exit
+    except BrokenPipeError:  # the reader of the output has stopped reading
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # Python flushes it at exit
         raise SystemExit(0 if _identity(out) != before else 1) from None
     except KeyboardInterrupt:
-        number = seen[0] if seen else int(signal.SIGINT)
+        number = received[0] if received else int(signal.SIGINT)
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        raise Stopped(f"stopped by {name}; {state()}", number) from None
+        raise Stopped(f"stopped by {name}; {outcome()}", number) from None
     except Exception as error:
         expected = isinstance(error, (BaserateError, ImportError, OSError, UnicodeError))
         if not expected and not type(error).__module__.startswith("pyarrow"):
             raise
-        raise click.ClickException(in_options(_described(error, state()))) from None
+        raise click.ClickException(_message(error, outcome())) from None
 
 
 def _identity(out: str | None) -> tuple[int, int] | None:
-    """What tells a file or folder from another one under the same name."""
+    """What distinguishes a file or folder from another one with the same name."""
     if out in (None, "-"):
         return None
     try:
@@ -99,18 +90,18 @@ def _identity(out: str | None) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def signals(seen: list[int]) -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, and a closed terminal end the work as Ctrl-C does; ``seen`` lists what came.
+def signals_as_interrupts(received: list[int]) -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, and a closed terminal end the work as Ctrl-C does.
 
-    While what was begun is put away, further ones are ignored.
+    Signals are appended to ``received``. Further ones are ignored while the work is cleaned up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: object) -> None:
-        if not seen:
-            seen.append(number)
+        if not received:
+            received.append(number)
             raise KeyboardInterrupt
 
     numbers = [
@@ -124,21 +115,28 @@ def signals(seen: list[int]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    for name, option in _OPTIONS:
-        message = name.sub(option, message)
-    return message
+def as_command_line(option: Option) -> str:
+    """An option of the library as it is typed on the command line."""
+    if option in _SPELLINGS:
+        return _SPELLINGS[option]
+    name = f"--{option.name.replace('_', '-')}"
+    if option.value in (None, "True"):
+        return name
+    value = str(option.value)
+    return f"{name} {value[1:-1] if value.startswith(chr(34)) else value}"
 
 
-def _described(error: Exception, stopped: str) -> str:
+def _message(error: Exception, outcome: str) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}; {stopped}"
-    if not isinstance(error, (BaserateError, ImportError)):
-        return f"{type(error).__name__}: {error}; {stopped}"
-    return str(error)
+        return f"{where}{error.strerror}; {outcome}"
+    if isinstance(error, BaserateError):
+        return respell(str(error), error.options, as_command_line)
+    if isinstance(error, ImportError):
+        return str(error)
+    return f"{type(error).__name__}: {error}; {outcome}"
 
 
-def _show(message: Warning | str, category: type[Warning], *_: object) -> None:
-    click.secho(f"Warning: {in_options(str(message))}", fg="yellow", err=True)
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    options = getattr(message, "options", ())
+    click.secho(f"Warning: {respell(str(message), options, as_command_line)}", fg="yellow", err=True)

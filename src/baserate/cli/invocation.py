@@ -1,4 +1,4 @@
-"""What a command was asked to do, in the words of the library."""
+"""The arguments and options of a command that works on tables, as arguments of the library."""
 
 from __future__ import annotations
 
@@ -14,31 +14,39 @@ from pathlib import Path
 from typing import Any
 
 from baserate.adjust import adjust
+from baserate.adjustment import Adjustment
 from baserate.cli.options import names
-from baserate.cli.output import say
+from baserate.cli.output import print_result
 from baserate.cli.progress_bar import Bar, NoBar, bar
 from baserate.errors import BadFile, BadOption
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
-from baserate.result.adjustment import Adjustment
 from baserate.support.atomic_files import check_place
 from baserate.tables import Files
 
-# Options that some commands do not have.
-_NOT_ASKED = dict.fromkeys(
+# The values of options that a command does not have.
+_ABSENT = dict.fromkeys(
     ["pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "quiet", "from_logits", "normalize"]
 )
 
 
-class Asked:
-    """The arguments and options of a command that works on tables; those that it does not have are not asked for."""
+class Invocation:
+    """One call of a command that works on tables.
 
-    def __init__(self, source: tuple[str, ...], **given: Any) -> None:
-        self._source, self._given = source, given
+    Parameters
+    ----------
+    source : tuple of str
+        The files.
+    **options
+        The options of the command, by the names of their parameters.
+    """
+
+    def __init__(self, source: tuple[str, ...], **options: Any) -> None:
+        self._source, self._options = source, options
         self._began = time.monotonic()
 
     def __getitem__(self, option: str) -> Any:
-        return self._given[option] if option in self._given else _NOT_ASKED[option]
+        return self._options[option] if option in self._options else _ABSENT[option]
 
     @property
     def files(self) -> Files:
@@ -47,8 +55,8 @@ class Asked:
         return Files(where, self["delimiter"], self["decimal"], self["pipe_format"])
 
     @property
-    def reading(self) -> dict[str, Any]:
-        """How rows are to be read: options of :func:`baserate.adjust`."""
+    def row_options(self) -> dict[str, Any]:
+        """How rows are read: options of :func:`baserate.adjust`."""
         return {
             "columns": names(self["columns"]),
             "sample_weight": self["weight"],
@@ -63,17 +71,17 @@ class Asked:
         return Rates.parse(self["rates"], self["confidence"])
 
     @contextlib.contextmanager
-    def bar(self) -> Iterator[Bar | NoBar]:
-        """A bar that is gone in the end."""
+    def progress(self) -> Iterator[Bar | NoBar]:
+        """A progress bar that is removed at the end."""
         shown = bar(self["tol"], self["quiet"] or self["as_json"])
         try:
             yield shown
         finally:
             shown.clear()
 
-    def solved(self, out: str | None) -> Adjustment:
-        """The adjustment."""
-        with self.bar() as shown:
+    def adjust(self, out: str | None) -> Adjustment:
+        """Adjust the input."""
+        with self.progress() as progress:
             return adjust(
                 self.files,
                 self.rates,
@@ -82,35 +90,35 @@ class Asked:
                 out=out,
                 tol=self["tol"],
                 max_passes=self["max_passes"],
-                progress=shown,
-                **self.reading,
+                progress=progress,
+                **self.row_options,
             )
 
-    def check_places(self, out: str | None) -> None:
-        """Refuse what would else only be noticed after a long time."""
+    def check_outputs(self, out: str | None) -> None:
+        """Reject outputs that cannot be written before the work is done, not after it."""
         if self["report"] is not None:
             check_report(self["report"])
-        for path in self._beside:
+        for path in self._extra_outputs:
             check_place(path)
-        named = [*self._read, *([] if out is None else [out]), *map(str, self._beside)]
+        named = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
         places = Counter(Path(name).resolve() for name in named if name != "-")
         twice = next((path for path, times in places.items() if times > 1), None)
         if twice is not None:
-            raise BadOption(f"{twice} is named twice, to be written over what is read or written; choose another name")
+            raise BadOption(f"{twice} is named twice, and would be written over; choose another name")
 
     @property
-    def _read(self) -> list[str]:
-        """What is read, as far as that is said file by file."""
-        rates = [self._given[name] for name in ("rates", "old_rates") if self._given.get(name)]
+    def _inputs(self) -> list[str]:
+        """The files that are read, as far as they are named one by one."""
+        rates = [self._options[name] for name in ("rates", "old_rates") if self._options.get(name)]
         files = [name for one in self._source for name in (glob.glob(one) or [one])]  # noqa: PTH207  # may be absolute
         return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
     @property
-    def _beside(self) -> list[Path]:
+    def _extra_outputs(self) -> list[Path]:
         return [path for path in (self["save_shift"], self["report"]) if path is not None]
 
     def finish(self, result: Adjustment, out: str | None) -> None:
-        """Write what is wanted beside the rows, and say what was done."""
+        """Write the shift and the report if they are wanted, and print what was done."""
         command = shlex.join(["baserate", *sys.argv[1:]])
         try:
             if self["save_shift"] is not None:
@@ -120,8 +128,8 @@ class Asked:
         except OSError as error:
             done = "" if out is None else f"; {out} is complete"
             raise BadFile(f"{error.filename or 'a file'} cannot be written: {error.strerror}{done}") from None
-        places = ["standard output" if place == "-" else str(place) for place in [out, *self._beside] if place]
+        places = ["standard output" if place == "-" else str(place) for place in [out, *self._extra_outputs] if place]
         seconds = time.monotonic() - self._began
         lines = ["", f"wrote {', '.join(places)} in {seconds:.1f} s"] if places else []
         more = {"out": out, "seconds": round(seconds, 3)}
-        say(result, lines, as_json=self["as_json"], quiet=self["quiet"], err=out == "-", **more)
+        print_result(result, lines, as_json=self["as_json"], quiet=self["quiet"], err=out == "-", **more)

@@ -6,51 +6,32 @@ import json
 from typing import Any
 
 import click
-import numpy as np
 
 from baserate.result import text
-from baserate.result.adjustment import Adjustment
+from baserate.result.facts import facts, json_number
+from baserate.result.record import Result
 
 
-def say(result: Adjustment, lines: list[str], *, as_json: bool, quiet: bool, err: bool, **more: Any) -> None:
-    """Print a summary and some lines after it, or all as JSON; on standard error if the other one holds the rows."""
+def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool, err: bool, **more: Any) -> None:
+    """Print a summary and some lines, or everything as JSON; on standard error if rows go to standard output."""
     if as_json:
-        click.echo(json.dumps(facts(result) | more, indent=1, ensure_ascii=False), err=err)
+        click.echo(json.dumps(json_facts(result) | more, indent=1, ensure_ascii=False), err=err)
     elif not quiet:
         click.echo("\n".join([text.summary(result), *lines]), err=err)
 
 
-def facts(result: Adjustment) -> dict[str, Any]:
-    """The same for scripts."""
-    certificate = result.certificate
-    low, high = certificate.bounds
-    names = range(len(result.rates)) if result.classes is None else result.classes
+def json_facts(result: Result) -> dict[str, Any]:
+    """The facts about a result that ``--json`` prints."""
+    about = facts(result)
+    columns = ("before", "at_least", "at_most", "achieved", "shift")
     return {
-        "procedure": result.procedure,
-        "loss": repr(result.loss),
-        "bounded": result.bounded,
-        "rows": result.n_rows,
-        "passes": result.n_passes,
-        "engine": result.engine,
-        "converged": result.converged,
-        "loss_reduction": plain(certificate.loss_reduction),
-        "condition": certificate.known.condition(approximate=certificate.batch_size != result.n_rows),
-        "gap": plain(certificate.gap),
-        "residual": plain(certificate.residual),
+        **{name: about[name] for name in ("procedure", "loss", "bounded")},
+        "rows": about["n_rows"],
+        "passes": about["n_passes"],
+        **{name: about[name] for name in ("engine", "converged", "condition")},
+        **{name: json_number(about[name]) for name in ("loss_reduction", "gap", "residual")},
         "classes": [
-            {
-                "class": str(name),
-                "before": plain(result.before[j]),
-                "at_least": plain(low[j]),
-                "at_most": plain(high[j]),
-                "achieved": plain(result.rates[j]),
-                "shift": plain(result.shift[j]),
-            }
-            for j, name in enumerate(names)
+            {"class": str(one["class"])} | {column: json_number(one[column]) for column in columns}
+            for one in about["classes"]
         ],
     }
-
-
-def plain(value: float) -> float | None:
-    """A number that JSON has."""
-    return float(value) if np.isfinite(value) else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from baserate.cli.exit_handling import told
+from baserate.cli.exit_handling import handled_errors
 from baserate.support.threads import cores
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def study(step: str, **options: Any) -> None:
       pages    write tables, figures and the page
       claims   print each claim of the paper with what was found here
     """  # noqa: D301
-    with told("what is done is kept, and the same command goes on from there"):
+    with handled_errors("what is done is kept, and the same command goes on from there"):
         _run(step, **options)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from baserate.adjust import prior_adjust
+from baserate.adjustment import load
 from baserate.cli import options
-from baserate.cli.exit_handling import NOT_CONVERGED, told
-from baserate.cli.invocation import Asked
+from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
+from baserate.cli.invocation import Invocation
 from baserate.rates import Rates
-from baserate.result.adjustment import load
 
 _UNTOUCHED = "nothing was written, and anything at OUT is as it was"
 
@@ -101,14 +101,14 @@ def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
     Nothing is guaranteed for rows other than the fitted ones, neither their mean nor a fall of their loss. It is sound
     where they come from the same place. IN and OUT are those of baserate adjust.
     """
-    with told(_UNTOUCHED, out):
-        asked, result = Asked(source, **given), load(shift)
-        how = {name: asked.reading[name] for name in ("columns", "from_logits", "normalize")}
-        with asked.bar() as shown:
-            result.apply(asked.files, out=out, progress=shown, **how)
-        if asked["as_json"]:
+    with handled_errors(_UNTOUCHED, out):
+        call, result = Invocation(source, **given), load(shift)
+        how = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
+        with call.progress() as progress:
+            result.apply(call.files, out=out, progress=progress, **how)
+        if call["as_json"]:
             click.echo(json.dumps({"out": out, "shift": shift}), err=out == "-")
-        elif not asked["quiet"]:
+        elif not call["quiet"]:
             click.echo(f"wrote {'standard output' if out == '-' else out}", err=out == "-")
 
 
@@ -134,20 +134,20 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
     It is right if the classifier is calibrated for the old rates and nothing but the rates has changed. The mean of the
     answer need not have the new rates. IN, RATES and OUT are those of baserate adjust.
     """
-    with told(_UNTOUCHED, out):
-        asked = Asked(source, old_rates=old_rates, **given)
-        asked.check_places(out)
+    with handled_errors(_UNTOUCHED, out):
+        call = Invocation(source, old_rates=old_rates, **given)
+        call.check_outputs(out)
         old = Rates.parse(old_rates, given["confidence"])
-        with asked.bar() as shown:
-            result = prior_adjust(asked.files, old, asked.rates, out=out, progress=shown, **asked.reading)
-        asked.finish(result, out)
+        with call.progress() as progress:
+            result = prior_adjust(call.files, old, call.rates, out=out, progress=progress, **call.row_options)
+        call.finish(result, out)
 
 
 def _adjust(source: tuple[str, ...], out: str | None, given: dict[str, Any]) -> None:
-    with told(_UNTOUCHED if out is not None else "nothing was written", out):
-        asked = Asked(source, **given)
-        asked.check_places(out)
-        result = asked.solved(out)
-        asked.finish(result, out)
+    with handled_errors(_UNTOUCHED if out is not None else "nothing was written", out):
+        call = Invocation(source, **given)
+        call.check_outputs(out)
+        result = call.adjust(out)
+        call.finish(result, out)
     if not result.converged:
         sys.exit(NOT_CONVERGED)

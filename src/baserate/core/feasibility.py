@@ -1,10 +1,10 @@
 """Which rates hard zeros allow.
 
-Under a loss that pins zeros, a row can only move probability among the classes to which it gives some. Rows with the
-same support are alike, so the question is a transport problem: from supports, with the weight of their rows, to
-classes, with the bounds of their rates. By Hall's theorem it has no solution exactly if some group of classes may not
-have as much as the rows that allow nothing else, or must have more than the rows that allow any of it. It is solved by
-augmenting paths over the k classes, starting from the plan that the predictions themselves are.
+Under a loss that cannot move hard zeros, a row can only move probability among the classes to which it gives some. Rows
+with the same support (set of classes with probability above 0) are equivalent, so the question is a transport problem:
+from supports, with the weight of their rows, to classes, with the bounds of their rates. By Hall's theorem it has no
+solution exactly if some group of classes must have less than the rows that allow nothing else, or more than the rows
+that allow any of it. It is solved by augmenting paths over the k classes, starting from the predictions themselves.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from baserate.core.problem import Problem
-from baserate.engines.base import Block
+from baserate.core.contracts import Block
+from baserate.core.dual import Dual, Survey
+from baserate.core.row_model import RowModel
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
-_DUST = 1e-14  # Mass that summing n rows may have lost or made; rates down to 1e-12 are still told from it.
+_NEGLIGIBLE = 1e-14  # Mass that may be rounding error of a sum over n rows. Rates down to 1e-12 are well above it.
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class Supports:
     Attributes
     ----------
     allowed : bool array of shape (u, k)
+        Which classes each group of rows allows.
     plan : array of shape (u, k)
-        How the weight of each group is spread over the classes; 0 where not allowed.
+        How the weight of each group is distributed over the classes; 0 where not allowed.
     n_rows : int array of shape (u,)
     """
 
@@ -42,76 +45,80 @@ class Supports:
 
 @dataclass(frozen=True)
 class Blockage:
-    """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but need at least ``wanted``."""
+    """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but need at least ``wanted``.
+
+    ``n_rows`` is the number of rows that allow any of the classes.
+    """
 
     classes: IndexArray
     reachable: float
     wanted: float
     n_rows: int
-    """Rows that allow any of the classes."""
 
 
-def diagnose(problem: Problem, shift: FloatArray | None = None) -> Blockage | IndexArray | None:
-    """Whether hard zeros allow any rates of the region.
+def diagnose(dual: Dual, survey: Survey, shift: FloatArray | None = None) -> Blockage | IndexArray | None:
+    """Whether hard zeros allow any rates of the rate set: one pass over the rows.
 
     Parameters
     ----------
-    problem : Problem
+    dual : Dual
+    survey : Survey
     shift : array, optional
-        Where the solver gave up, on the kept classes. Without it, only a ball that asks for classes which no row
-        predicts is found out.
+        Where the solver stopped, on the kept classes. Without it, a ball is only tested for classes that no row
+        predicts.
 
     Returns
     -------
     Blockage
-        They do not.
+        If no rates of the set are possible.
     array of int of shape (k,)
-        Only in the limit of an infinite shift: the level of each kept class, see ``RowModel.levels``.
+        If they are possible only in the limit of an infinite shift: the level of each kept class, see
+        ``RowModel.limit_levels``.
     None
-        They do, or it cannot be said.
+        If they are possible, or if the test cannot decide.
     """
-    region = problem.kept_rate_set
-    supports = _group(problem.engine.map(lambda block: _supports_of(problem, block)))
-    if region.ball is not None:
-        return _separated(problem, supports, shift)
-    plan, cut_off = _route(supports, region)
+    rate_set = dual.kept_rate_set
+    supports = _merge_all(dual.rows.map(partial(_supports_of, dual.model)))
+    if rate_set.ball is not None:
+        return _separated(dual, survey, supports, shift)
+    plan, cut_off = _route(supports, rate_set)
     if cut_off is not None:
-        group = np.zeros(len(region.low), dtype=bool)
+        group = np.zeros(len(rate_set.low), dtype=bool)
         group[cut_off] = True
-        return _blockage(problem, supports, group)
-    levels = _levels(plan.T @ supports.allowed > _DUST, plan.sum(axis=0), region)
+        return _blockage(dual, survey, supports, group)
+    levels = _levels(plan.T @ supports.allowed > _NEGLIGIBLE, plan.sum(axis=0), rate_set)
     return levels if levels.any() else None
 
 
-def _blockage(problem: Problem, supports: Supports, group: BoolArray) -> Blockage:
-    region, rows = problem.kept_rate_set, supports.allowed[:, group].any(axis=1)
-    least = region.support(group.astype(np.float64), problem.survey.mean[problem.model.keep])
+def _blockage(dual: Dual, survey: Survey, supports: Supports, group: BoolArray) -> Blockage:
+    kept, rows = dual.model.kept_classes, supports.allowed[:, group].any(axis=1)
+    least = dual.kept_rate_set.support(group.astype(np.float64), survey.mean[kept])
     return Blockage(
-        classes=problem.model.keep[group],
+        classes=kept[group],
         reachable=float(supports.plan[rows].sum()),
         wanted=float(least[group].sum()),
         n_rows=int(supports.n_rows[rows].sum()),
     )
 
 
-def _separated(problem: Problem, supports: Supports, shift: FloatArray | None) -> Blockage | None:
-    """A group of classes that must have more than the rows can give it, among those that a shift ranks highest."""
+def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray | None) -> Blockage | None:
+    """A group of classes that needs more than the rows can give it, among those with the largest shifts."""
     ranks = -np.asarray(supports.plan.sum(axis=0) > 0, dtype=np.float64) if shift is None else shift
     groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
-    found = [_blockage(problem, supports, group) for group in groups]
+    found = [_blockage(dual, survey, supports, group) for group in groups]
     worst = max(found, key=lambda one: one.wanted - one.reachable, default=None)
     return worst if worst is not None and worst.wanted > worst.reachable + 1e-9 else None
 
 
-def _supports_of(problem: Problem, block: Block) -> Supports:
-    model = problem.model
-    rows = model.reading.clean(block.raw)
+def _supports_of(model: RowModel, block: Block) -> Supports:
+    block = block.as_numpy()
+    rows = model.reading.clean(block.rows)
     allowed = ~np.isneginf(model.kept(model.dual_points(rows)))
     p = model.kept(model.probs(rows))
     return _merge(allowed, p / p.sum(axis=1, keepdims=True) * block.weights[:, None], np.ones(len(p), dtype=np.intp))
 
 
-def _group(parts: Iterable[Supports]) -> Supports:
+def _merge_all(parts: Iterable[Supports]) -> Supports:
     collected = list(parts)
     return _merge(
         np.concatenate([part.allowed for part in collected]),
@@ -129,19 +136,20 @@ def _merge(allowed: BoolArray, plan: FloatArray, n_rows: IndexArray) -> Supports
     return Supports(allowed[first], merged, np.bincount(group, weights=n_rows).astype(np.intp))
 
 
-def _route(supports: Supports, region: RateSet) -> tuple[FloatArray, IndexArray | None]:
-    """Move mass until all bounds are met; the plan, and the classes that got too little if they cannot be."""
+def _route(supports: Supports, rate_set: RateSet) -> tuple[FloatArray, IndexArray | None]:
+    """Move mass until all bounds are met: the plan, and the classes that got too little if that is impossible."""
     plan, allowed = supports.plan.copy(), supports.allowed.astype(np.float64)
     movable = plan.T @ allowed  # mass of class j (row) in rows of data that also allow another class (column)
     while True:
         mass = plan.sum(axis=0)
-        # First whatever is above its upper bound goes anywhere that has room, then what is missing comes from anywhere.
-        floor = region.high if (mass > region.high + _DUST).any() else region.low
-        path, reached = _path(movable > _DUST, mass > floor + _DUST, mass < floor - _DUST)
+        # First move what exceeds an upper bound to classes below theirs, then fill up what is below a lower bound.
+        floor = rate_set.high if (mass > rate_set.high + _NEGLIGIBLE).any() else rate_set.low
+        path, reached = _path(movable > _NEGLIGIBLE, mass > floor + _NEGLIGIBLE, mass < floor - _NEGLIGIBLE)
         if path is None:
-            missing = np.maximum(region.low - mass, 0.0)
-            missing += np.maximum(mass - region.high, 0.0)
-            return plan, np.flatnonzero(~reached) if missing.sum() > _DUST * len(mass) and not reached.all() else None
+            missing = np.maximum(rate_set.low - mass, 0.0)
+            missing += np.maximum(mass - rate_set.high, 0.0)
+            blocked = missing.sum() > _NEGLIGIBLE * len(mass) and not reached.all()
+            return plan, np.flatnonzero(~reached) if blocked else None
         steps = list(itertools.pairwise(path))
         ends = (mass[path[0]] - floor[path[0]], floor[path[-1]] - mass[path[-1]])
         amount = min(*ends, *(movable[j, to] for j, to in steps))
@@ -151,7 +159,7 @@ def _route(supports: Supports, region: RateSet) -> tuple[FloatArray, IndexArray 
 
 
 def _path(edges: BoolArray, sources: BoolArray, sinks: BoolArray) -> tuple[list[int] | None, BoolArray]:
-    """A shortest path from a source to a sink, by breadth-first search; also all that can be reached."""
+    """A shortest path from a source to a sink by breadth-first search, and everything that can be reached."""
     reached = sources.copy()
     parent = np.full(len(edges), -1)
     front = np.flatnonzero(sources)
@@ -171,7 +179,7 @@ def _path(edges: BoolArray, sources: BoolArray, sinks: BoolArray) -> tuple[list[
 
 
 def _move(plan: FloatArray, allowed: BoolArray, j: int, to: int, amount: float) -> None:
-    """Move mass from class j to another, in rows that allow both, taking what comes first."""
+    """Move mass from class j to another one within rows that allow both, from the first groups that have any."""
     groups = np.flatnonzero(allowed[:, to] & (plan[:, j] > 0))
     available = plan[groups, j]
     before = np.concatenate([[0.0], np.cumsum(available)[:-1]])
@@ -180,20 +188,20 @@ def _move(plan: FloatArray, allowed: BoolArray, j: int, to: int, amount: float) 
     plan[groups, to] += taken
 
 
-def _levels(edges: BoolArray, mass: FloatArray, region: RateSet) -> IndexArray:
-    """Levels of the classes: mass can leave a level downwards, but none can come back.
+def _levels(edges: BoolArray, mass: FloatArray, rate_set: RateSet) -> IndexArray:
+    """Levels of the classes: mass can move from a level to lower ones, but never back.
 
-    Within one level mass flows both ways. Between levels the present plan is the only one that there is, so
-    entries that reach down are 0 in every solution. Classes that have room below their upper bounds can pass mass to
-    those that have some above their lower ones: that is one more node of the graph.
+    Within one level mass can move both ways. Between levels the present plan is the only possible one, so entries on
+    lower levels are 0 in every solution. Classes below their upper bounds can take mass from those above their lower
+    bounds, which is one more node of the graph.
     """
     from scipy.sparse.csgraph import connected_components
 
     k = len(edges)
     graph = np.zeros((k + 1, k + 1), dtype=bool)
     graph[:k, :k] = edges
-    graph[:k, k] = mass < region.high - _DUST
-    graph[k, :k] = mass > region.low + _DUST
+    graph[:k, k] = mass < rate_set.high - _NEGLIGIBLE
+    graph[k, :k] = mass > rate_set.low + _NEGLIGIBLE
     _, component = connected_components(graph, directed=True, connection="strong")
     level = np.zeros(component.max() + 1, dtype=np.intp)
     above, below = component[np.nonzero(graph)[0]], component[np.nonzero(graph)[1]]

@@ -1,14 +1,13 @@
 """Newton's method on the k numbers of the dual problem.
 
-It knows nothing of losses, rows or files: it climbs a concave function, the sum of a smooth one whose value, slope and
-curvature someone else sums up, one pass over the data for each point that it asks about, and of the support function of
-a region of rates.
+It knows nothing of losses, rows or files. It maximises a concave function: the sum of a smooth function, whose value,
+slope and curvature cost one pass over the data per point, and of the support function of a rate set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,9 +15,20 @@ from baserate.core.rate_set_step import newton, solve_centred
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
-_PATIENCE = 60  # Steps in a row that may fail; each is a quarter of the one before, so the last is all but 0.
+# The rules of the trust region. The compiled solver of small problems takes them from TRUST_REGION as well.
+_FIRST_RADIUS = 30.0  # In Sinkhorn steps. A Newton step is longer by as much as the predictions are over-confident.
+_POOR, _GOOD = 0.25, 0.75  # A smaller share of the predicted gain shrinks the radius, a larger one widens it.
+_SHRINK, _WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
+_OVERSHOOT = 1.2  # A step may be longer than the radius by this factor.
+_CONFIRMED = 0.9  # With this share of the predicted gain, the model describes the function well.
+_ACCEPTED = 1e-4  # With this share, the step is taken.
+_NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
+_SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
+_PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
 _EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
-_FIRST_RADIUS = 30.0  # In Sinkhorn steps. Newton's step is longer by as much as the predictions are over-confident.
+
+TRUST_REGION = np.array([_FIRST_RADIUS, _POOR, _GOOD, _WIDEN, _OVERSHOOT, _CONFIRMED, _NOISE, _SAFETY])
+"""The rules that compiled code needs, in this order."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +39,13 @@ class Point:
     ----------
     shift : array of shape (k,)
     value : float
-        What the dual function is there; -inf outside its domain.
+        The dual function there; -inf outside its domain.
     wanted : array of shape (k,)
-        The rates in the region that the shift supports.
+        The rates in the rate set that the shift supports.
     mean : array of shape (k,)
         Mean of the adjusted rows.
     curvature : array of shape (k, k)
-        Minus the Hessian; positive semidefinite, and 0 along the all-ones direction.
+        Minus the Hessian of the smooth part; positive semidefinite, and 0 along the all-ones direction.
     noise : float
         How far rounding may have moved ``value``.
     """
@@ -49,7 +59,7 @@ class Point:
 
     @property
     def gradient(self) -> FloatArray:
-        """Wanted rates minus the mean; of several slopes at a kink, a small one."""
+        """Wanted rates minus the mean; at a kink, one of several slopes."""
         return np.asarray(self.wanted - self.mean)
 
     @property
@@ -63,18 +73,30 @@ class Point:
         return abs(float(self.shift @ self.gradient))
 
 
+Evaluate = Callable[[FloatArray, Point | None], Point]
+"""The dual function at a shift. The second argument is the point that was evaluated before, if any."""
+
+
 @dataclass(frozen=True)
 class Target:
-    """When to stop."""
+    """When to stop.
+
+    Attributes
+    ----------
+    tol : float
+        Largest error of a rate.
+    max_passes : int
+    ceiling : float
+        No dual value can exceed this if the problem has a solution.
+    """
 
     tol: float
     max_passes: int
     ceiling: float = np.inf
-    """No dual value can pass this if the problem has a solution."""
 
     @property
     def relative(self) -> float:
-        """What a rate may be off by as a share of itself; asked for, but not fought for."""
+        """Error of a rate as a share of the rate that is aimed at, but not insisted on."""
         return min(max(1e4 * self.tol, 1e-6), 0.1)
 
     def reached(self, point: Point) -> bool:
@@ -84,161 +106,234 @@ class Target:
     def satisfied(self, point: Point) -> bool:
         """Whether nothing is left to gain.
 
-        Then the gap is small also where the objective is large, and a rate of 1e-12 has its first digits right.
+        Then the gap is small even if the objective is large, and the first digits of a rate of 1e-12 are right.
         """
         small = np.minimum(self.tol, self.relative * point.wanted)
         return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
 
-    def least(self, point: Point) -> float:
-        """The error of a rate that satisfies, whichever rate it is."""
+    def smallest_error(self, point: Point) -> float:
+        """An error that satisfies the target, whichever rate it is an error of."""
         return min(self.tol, self.relative * float(point.wanted.min()))
 
     def error(self, point: Point) -> float:
-        """How far a point is from optimal: its residual, or a tenth of its gap, relative to large objectives."""
+        """How far a point is from optimal: its residual, or a tenth of its gap relative to large objectives."""
         return max(point.residual, 0.1 * point.gap / max(1.0, abs(point.value)))
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the solver stopped, and why."""
+    """Where Newton's method stopped, and why.
+
+    Attributes
+    ----------
+    point : Point
+    n_passes : int
+    converged : bool
+    extrapolated : bool
+        Whether the point was not evaluated, because the steps before it predict its error; see :func:`maximise`.
+    """
 
     point: Point
     n_passes: int
     converged: bool
-    foretold: bool = False
-    """Whether the point was not visited, because the steps before it leave no doubt; see :func:`solve`."""
+    extrapolated: bool = False
 
 
-def solve(
-    evaluate: Callable[[FloatArray], Point],
+@dataclass
+class _State:
+    """What Newton's method remembers between steps."""
+
+    point: Point
+    latest: Point
+    best: Point
+    radius: float
+    n_passes: int
+    previous_residual: float = np.inf
+    failures: int = field(default=0)
+    extra_steps: int = field(default=0)
+
+
+def maximise(
+    evaluate: Evaluate,
     start: FloatArray | Point,
     metric: FloatArray,
-    region: RateSet,
+    rate_set: RateSet,
     target: Target,
     *,
-    foresee: int = 0,
+    order: int = 0,
 ) -> Solution:
-    """Maximise a concave function by (proximal) Newton steps inside a trust region.
+    """Maximise a concave function by proximal Newton steps inside a trust region.
 
-    Steps are measured in ``metric``, the curvature that the dual would have if every row were alike. Short
-    steps are then generalised Sinkhorn steps, an ascent for the common losses, and long ones are Newton's. Plain
-    Newton with back-tracking fails here: the dual of over-confident predictions is all but piecewise linear.
+    Steps are measured in ``metric``, the curvature that the dual would have if all rows were equal. Short steps are
+    then generalised Sinkhorn steps, which ascend for the common losses, and long ones are Newton steps. Plain Newton
+    with backtracking fails here: the dual of over-confident predictions is all but piecewise linear.
 
-    With ``foresee`` the last step is not evaluated: near the solution the error falls in a way that is known (2: each
-    step squares it; 1: each takes the same share of it), and so is what the next step leaves. The caller, who is about
-    to compute the rows there anyway, sees whether it is true.
+    Parameters
+    ----------
+    evaluate : callable
+    start : array of shape (k,), or Point
+        A shift, or a point that has been evaluated already.
+    metric : array of shape (k, k)
+    rate_set : RateSet
+    target : Target
+    order : 0, 1 or 2
+        The order of convergence near the solution. With 2 each step squares the error, with 1 each removes the same
+        share of it. The last step is then not evaluated if the steps before predict that its error satisfies the
+        target; the caller, who computes the rows there anyway, sees whether it does. With 0 every step is evaluated.
 
-    ``start`` is a shift, or a point that has cost its pass already.
+    Returns
+    -------
+    Solution
     """
-    point = start if isinstance(start, Point) else evaluate(start)
-    passes = 1
-    # The dual is 0 at shift 0, so a guess below that was a bad one. A point whose pass is paid for is near the solution
-    # all the same.
+    state = _begin(evaluate, start, metric)
+    while np.isfinite(state.point.value) and state.n_passes < target.max_passes:
+        point = state.point
+        if target.satisfied(point) or point.value > target.ceiling:
+            break
+        # 1. Propose a shift from the quadratic model, and predict the gain.
+        new, predicted = _propose(point, metric, rate_set, state.radius)
+        step = new - point.shift
+        if not step.any():  # below the last digit of the shift
+            break
+        new = _anchored(new, point.wanted)
+        error = _next_error(state.previous_residual, point.residual, order)
+        if order and _SAFETY * error <= target.smallest_error(point):
+            there = replace(point, shift=new, value=point.value + predicted, mean=point.wanted)
+            return Solution(there, state.n_passes, converged=True, extrapolated=True)
+        # 2. Evaluate the dual there: one pass over the data.
+        trial = evaluate(new, state.latest)
+        state.n_passes += 1
+        share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
+        # 3. Adapt the radius, and move if that is an improvement.
+        _adapt_radius(state, share, _length(step, metric))
+        _move(state, trial, share, target)
+        if state.failures >= _PATIENCE or state.extra_steps > _EXTRA:
+            break
+    return _finish(state, target)
+
+
+def _begin(evaluate: Evaluate, start: FloatArray | Point, metric: FloatArray) -> _State:
+    point = start if isinstance(start, Point) else evaluate(start, None)
+    n_passes = 1
+    # The dual is 0 at shift 0, so a start below that is a bad one, unless it was evaluated on purpose.
     good = np.isfinite(point.value) if isinstance(start, Point) else point.value >= 0
     if not good and np.any(point.shift):
-        point = evaluate(np.zeros_like(point.shift))
-        passes += 1
-    if not np.isfinite(point.value):
-        return Solution(point, passes, converged=False)
-    best, misses, extra, before = point, 0, 0, np.inf
-    radius = _FIRST_RADIUS * _length(solve_centred(metric, point.gradient), metric)
-    while passes < target.max_passes and not target.satisfied(point) and point.value <= target.ceiling:
-        # 1. The shift that the quadratic model proposes, and what it promises.
-        new, promise = _proposal(point, metric, region, radius)
-        step = new - point.shift
-        if not step.any():  # less than the last digit of the shift
-            break
-        if foresee and 2 * _error_ahead(before, point.residual, foresee) <= target.least(point):
-            there = replace(point, shift=_anchored(new, point.wanted), value=point.value + promise, mean=point.wanted)
-            return Solution(there, passes, converged=True, foretold=True)
-        # 2. One pass over the data, and how much of the promise was kept.
-        trial = evaluate(_anchored(new, point.wanted))
-        passes += 1
-        kept = float(_gain(point, trial, step)) / float(max(promise, np.finfo(np.float64).tiny))  # may be infinite
-        # 3. Trust the model less or more.
-        if kept < 0.25:
-            radius = 0.25 * _length(step, metric)
-        elif kept > 0.75:
-            radius = max(radius, 4.0 * _length(step, metric))
-        # 4. Go there if it is higher.
-        if np.isfinite(trial.value) and target.error(trial) < target.error(best):
-            best = trial
-        if kept > 1e-4:
-            before = point.residual if kept > 0.9 else np.inf
-            point, misses = trial, 0
-        else:
-            misses += 1
-            if misses >= _PATIENCE:
-                break
-        # 5. What is left after the tolerance is reached is worth a few steps, not a fight with rounding.
-        extra += target.reached(best)
-        if extra > _EXTRA:
-            break
-    reached = target.reached(best)
-    # Short of the goal, a point below the start would promise less than no adjustment at all.
-    return Solution(best if reached or best.value >= 0 else point, passes, reached)
+        point = evaluate(np.zeros_like(point.shift), point if np.isfinite(point.value) else None)
+        n_passes += 1
+    radius = _FIRST_RADIUS * _length(solve_centred(metric, point.gradient), metric) if np.isfinite(point.value) else 0.0
+    return _State(point, point, point, radius, n_passes)
 
 
-@np.errstate(over="ignore")  # infinitely long is a length, too
+def _adapt_radius(state: _State, share: float, length: float) -> None:
+    """Trust the model less or more."""
+    if share < _POOR:
+        state.radius = _SHRINK * length
+    elif share > _GOOD:
+        state.radius = max(state.radius, _WIDEN * length)
+
+
+def _move(state: _State, trial: Point, share: float, target: Target) -> None:
+    """Go to the trial point if the gain is large enough, and remember the best point."""
+    if np.isfinite(trial.value):
+        state.latest = trial
+        if target.error(trial) < target.error(state.best):
+            state.best = trial
+    if share > _ACCEPTED:
+        state.previous_residual = state.point.residual if share > _CONFIRMED else np.inf
+        state.point, state.failures = trial, 0
+    else:
+        state.failures += 1
+    # Beyond the tolerance, accuracy is worth a few steps, but not a fight with rounding.
+    state.extra_steps += target.reached(state.best)
+
+
+def _finish(state: _State, target: Target) -> Solution:
+    if not np.isfinite(state.point.value):
+        return Solution(state.point, state.n_passes, converged=False)
+    reached = target.reached(state.best)
+    # Short of the target, a point below the start would guarantee less than no adjustment at all.
+    point = state.best if reached or state.best.value >= 0 else state.point
+    return Solution(point, state.n_passes, reached)
+
+
+@np.errstate(over="ignore")  # an infinite length is fine
 def _length(step: FloatArray, metric: FloatArray) -> float:
     return float(np.sqrt(np.maximum(step @ metric @ step, 0.0)))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
-def _proposal(point: Point, metric: FloatArray, region: RateSet, radius: float) -> tuple[FloatArray, float]:
-    """The best shift by the quadratic model, with the least damping that keeps it to the radius and uphill."""
+def _propose(point: Point, metric: FloatArray, rate_set: RateSet, radius: float) -> tuple[FloatArray, float]:
+    """The best shift by the quadratic model, with the least damping that keeps it within the radius and uphill."""
     damping = 1e-15
     while damping <= 1e16:
         matrix = point.curvature + damping * metric
-        new = newton(region, matrix, point.mean, point.shift)
+        new = newton(rate_set, matrix, point.mean, point.shift)
         step = new - point.shift
-        length, promise = _length(step, metric), _promise(point, region, new)
-        if (length <= 1.2 * radius and promise > 0) or not step.any():
-            return new, promise
+        length, predicted = _length(step, metric), _predicted_gain(point, rate_set, new)
+        if (length <= _OVERSHOOT * radius and predicted > 0) or not step.any():
+            return new, predicted
         # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
         pull = metric @ step
         pace = float(pull @ solve_centred(matrix, pull))
         better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
         damping = better if damping < better < 1e6 * damping else 10.0 * damping
-    return (new, promise) if np.isfinite(length) else (point.shift, 0.0)
+    return (new, predicted) if np.isfinite(length) else (point.shift, 0.0)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the caller looks whether it is finite
-def corrected(point: Point, region: RateSet) -> FloatArray:
-    """The shift that Newton's method proposes from a point, with the curvature that it has."""
-    return _anchored(newton(region, point.curvature, point.mean, point.shift), point.wanted)
+@np.errstate(over="ignore", invalid="ignore")  # the caller checks whether it is finite
+def newton_step(point: Point, rate_set: RateSet) -> FloatArray:
+    """The shift that an undamped Newton step from a point leads to."""
+    return _anchored(newton(rate_set, point.curvature, point.mean, point.shift), point.wanted)
 
 
-def _error_ahead(before: float, now: float, order: int) -> float:
-    """The error after the next step, if it falls as it did; infinite where that is not to be seen."""
+def learn_curvature(point: Point, previous: Point) -> Point:
+    """A point without curvature, with that of the previous one corrected by what the step between them shows.
+
+    The curvature of n rows costs n k^2 operations, the rest of a pass n k. With many classes it is cheaper to correct
+    an estimate by as little as possible (in the sense of Broyden, Fletcher, Goldfarb and Shanno) so that it explains
+    how the mean moved.
+    """
+    estimate = previous.curvature
+    if not np.isfinite(point.value):
+        return replace(point, curvature=estimate)
+    step, moved = point.shift - previous.shift, point.mean - previous.mean
+    bend = estimate @ step
+    known, seen = float(step @ bend), float(step @ moved)
+    if min(known, seen) > 1e-14 * max(known, seen):
+        estimate = estimate - np.outer(bend, bend / known) + np.outer(moved, moved / seen)
+    return replace(point, curvature=estimate)
+
+
+def _next_error(before: float, now: float, order: int) -> float:
+    """The error after the next step if it falls as it did before; infinite if that cannot be predicted."""
     return now * (now / before) ** order if now < 10.0**-order * before < np.inf else np.inf
 
 
-def _promise(point: Point, region: RateSet, new: FloatArray) -> float:
+def _predicted_gain(point: Point, rate_set: RateSet, new: FloatArray) -> float:
     """How much the quadratic model rises from a point to a new shift."""
     step = new - point.shift
     if not np.isfinite(step).all():
         return -np.inf
     bend = point.curvature @ step
-    wanted = region.support(new, point.mean + bend)
-    # The support function rises by <wanted, step> plus something between 0 and <old wanted - wanted, step>; it is
-    # concave, so what lies outside is rounding.
+    wanted = rate_set.support(new, point.mean + bend)
+    # The support function rises by <wanted, step> plus something between 0 and <old wanted - wanted, step>. It is
+    # concave, so whatever lies outside that range is rounding.
     most = max(float((point.wanted - wanted) @ step), 0.0)
     turn = min(max(float(point.shift @ (wanted - point.wanted)), 0.0), most)
     return float((wanted - point.mean) @ step - 0.5 * step @ bend + turn)
 
 
 def _anchored(shift: FloatArray, rates: FloatArray) -> FloatArray:
-    # The free constant is chosen so that <rates, shift> = 0, not mean(shift) = 0: a rare class with a huge shift
-    # would otherwise push all others to where they have no digits left.
+    # The free constant is chosen so that <rates, shift> = 0, not mean(shift) = 0: otherwise the huge shift of a rare
+    # class would push all others to where floating point has no digits left for them.
     return shift - float(rates @ shift)
 
 
 def _gain(point: Point, trial: Point, step: FloatArray) -> float:
-    """How much higher the trial is; by its slopes where rounding hides the values."""
+    """How much higher the trial point is; computed from the slopes where rounding hides the difference of values."""
     if not np.isfinite(trial.value):
         return -np.inf
     gain = trial.value - point.value
-    if abs(gain) > 10 * (point.noise + trial.noise):
+    if abs(gain) > _NOISE * (point.noise + trial.noise):
         return gain
     return 0.5 * float((point.gradient + trial.gradient) @ step)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from baserate.analysis.compare import Comparison, compare
 from baserate.displays.style import BLUE, GREY, new_axes, plain
 from baserate.losses.base import short_name
-from baserate.solving.request import RatesLike
+from baserate.rates import RatesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

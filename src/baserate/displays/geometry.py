@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.adjust import adjust
 from baserate.displays.geometry_views import Example, draw_plane, draw_triangle
 from baserate.displays.pairs import as_pairs
 from baserate.displays.style import legend_above, new_axes
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
-from baserate.result.adjustment import Adjustment
-from baserate.solving.request import RatesLike
+from baserate.rates import RatesLike
+from baserate.result.record import Result
+from baserate.solving import adjusted
 from baserate.support.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -93,9 +93,8 @@ class GeometryDisplay:
             raise BadOption(f"only predictions of 2 or 3 classes can be drawn as geometry, not of {k}")
         if not isinstance(row, (int, np.integer)) or isinstance(row, bool) or not -n <= row < n:
             raise BadOption(f"row must be one of the row numbers 0 to {n - 1}, not {row!r}")
-        inside, outside = (
-            adjust(pairs.before, rates, loss=loss, bounded=bounded, classes=pairs.classes) for bounded in (True, False)
-        )
+        options: dict[str, Any] = {"loss": loss, "classes": pairs.classes}
+        inside, outside = (adjusted(pairs.before, rates, bounded=bounded, **options) for bounded in (True, False))
         p = inside.model.reading.clean(pairs.before)
         example = Example(
             before=p,
@@ -123,15 +122,15 @@ class GeometryDisplay:
         return self
 
 
-def _path(result: Adjustment, p: FloatArray, row: int) -> FloatArray:
+def _path(result: Result, p: FloatArray, row: int) -> FloatArray:
     """Where a prediction is on its way, as the shift grows from none to all."""
     ends = np.stack([p, result.probs[row]])
     model = result.model
-    inside = p[model.keep]  # a class of rate 0 has no way, only an end
+    inside = p[model.kept_classes]  # a class of rate 0 has no way, only an end
     if len(inside) == 1 or not inside.any():
         return ends
-    x = model.face.link((inside / inside.sum())[None, :])
+    x = model.kept_loss.link((inside / inside.sum())[None, :])
     steps = np.linspace(0.0, 1.0, _STEPS)[:, None] * result.dual_shift
     way = np.zeros((_STEPS, len(p)))
-    way[:, model.keep] = model.face.row_map(x + steps, bounded=model.bounded)
+    way[:, model.kept_classes] = model.kept_loss.row_map(x + steps, bounded=model.bounded)
     return np.concatenate([ends[:1], way, ends[1:]])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.adjust import adjust
 from baserate.displays.style import (
     BLUE,
     GREY,
@@ -20,9 +19,10 @@ from baserate.displays.style import (
     rows_in,
 )
 from baserate.losses.base import Loss, short_name
-from baserate.result.adjustment import Adjustment
+from baserate.rates import RatesLike
+from baserate.result.record import Result
 from baserate.result.text import counted
-from baserate.solving.request import RatesLike
+from baserate.solving import adjusted
 from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class RateSensitivityDisplay:
     figure_: Figure | None = None
 
     @classmethod
-    def from_adjustment(cls, result: Adjustment, *, ax: Axes | None = None) -> RateSensitivityDisplay:
+    def from_adjustment(cls, result: Result, *, ax: Axes | None = None) -> RateSensitivityDisplay:
         """Draw an adjustment; it need not hold its rows."""
         certificate = result.certificate
         return cls(certificate.sensitivity, certificate.known.kind == "exact", result.loss, result.classes).plot(ax=ax)
@@ -88,7 +88,7 @@ class RateSensitivityDisplay:
         cls, probs: Any, rates: RatesLike, *, ax: Axes | None = None, **options: Any
     ) -> RateSensitivityDisplay:
         """Adjust and draw; takes the options of :func:`baserate.adjust`."""
-        return cls.from_adjustment(adjust(probs, rates, **options), ax=ax)
+        return cls.from_adjustment(adjusted(probs, rates, **options), ax=ax)
 
     def plot(self, ax: Axes | None = None) -> RateSensitivityDisplay:
         """Draw into ``ax``, or into a new figure."""

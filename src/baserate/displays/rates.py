@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.adjust import adjust
 from baserate.displays.style import (
     BLUE,
     GREY,
@@ -20,9 +19,10 @@ from baserate.displays.style import (
     rows_axes,
     rows_in,
 )
-from baserate.result.adjustment import Adjustment
+from baserate.rates import RatesLike
+from baserate.result.record import Result
 from baserate.result.text import counted
-from baserate.solving.request import RatesLike
+from baserate.solving import adjusted
 from baserate.support.arrays import FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class RatesDisplay:
     figure_: Figure | None = None
 
     @classmethod
-    def from_adjustment(cls, result: Adjustment, *, ax: Axes | None = None) -> RatesDisplay:
+    def from_adjustment(cls, result: Result, *, ax: Axes | None = None) -> RatesDisplay:
         """Draw an adjustment; it need not hold its rows."""
         low, high = result.certificate.bounds
         return cls(result.before, result.rates, result.wanted, low, high, result.classes).plot(ax=ax)
@@ -79,7 +79,7 @@ class RatesDisplay:
     @classmethod
     def from_predictions(cls, probs: Any, rates: RatesLike, *, ax: Axes | None = None, **options: Any) -> RatesDisplay:
         """Adjust and draw; takes the options of :func:`baserate.adjust`."""
-        return cls.from_adjustment(adjust(probs, rates, **options), ax=ax)
+        return cls.from_adjustment(adjusted(probs, rates, **options), ax=ax)
 
     def plot(self, ax: Axes | None = None) -> RatesDisplay:
         """Draw into ``ax``, or into a new figure."""

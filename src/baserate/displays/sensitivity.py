@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays.style import BLUE, new_axes, plain
 from baserate.losses.base import short_name
-from baserate.solving.request import RatesLike
+from baserate.rates import RatesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Rows in files: pieces stream through the tasks, a few at a time, and memory stays flat."""
+"""Rows in files: pieces are read, worked on and written a few at a time, so that memory use stays constant."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from baserate.engines.base import Block, Engine, Sums, total
-from baserate.engines.memory import NumpyBlocks, in_order, sampled_rows, worker_pool
-from baserate.errors import BadWeights
+from baserate.core.contracts import Block, Engine, WrittenBlock, total
+from baserate.core.sampling import collected_size, sampled_rows
+from baserate.engines.memory import MemoryEngine, in_order, worker_pool
+from baserate.errors import BadOption, BadWeights, Option
+from baserate.inputs.row_source import RowSource
 from baserate.support.arrays import CACHED, FloatArray, rows_of_a_block
 from baserate.support.threads import cores, single_threaded_blas
-from baserate.tables import Table
+from baserate.tables import Table, is_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,34 +25,49 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_HELD_VALUES = 1 << 23  # Up to so many values are read once and kept: 64 MiB of float64.
-_SAMPLE_VALUES = 1 << 22  # of a sample that is taken in the first pass
-_SAMPLE_SHARE = 16  # One of so many rows is in it, if that is not more.
-_LEAST_ROWS = 4000  # of a sample; less than four times as many rows have none
+_HELD_VALUES = 1 << 23  # Up to so many values are read once and kept in memory: 64 MiB of float64.
+_SAMPLE_VALUES = 1 << 22  # Values of a sample that is collected in the first pass.
+
+_OUT = Option("out")
 
 
-class Placed(NamedTuple):
-    """A piece, with the number of its part and of its first row among all."""
+class PlacedPiece(NamedTuple):
+    """A piece, with the number of its part and the number of its first row in the whole input."""
 
     part: int
     start: int
     piece: Piece
 
 
-class TableFiles(Engine):
+class WeightSum(NamedTuple):
+    """The sum of some weights."""
+
+    weight: FloatArray
+
+
+class FilesEngine(Engine):
     """Files. Small ones are kept in memory after they were read; large ones are read in every pass."""
 
     name = "files"
-    with_kernels = "files, numba"
+    takes_out = True
 
     @classmethod
-    def open(cls, probs: Any, sample_weight: ArrayLike | None) -> Self | None:
-        return cls(probs) if isinstance(probs, Table) else None
+    def open(cls, source: RowSource) -> Self | None:
+        if not is_table(source.probs):
+            return None
+        table = Table.open(source.probs, source.choice, weight=source.sample_weight, out=source.out)
+        names = table.columns.names
+        if source.from_logits and len(names) == 1:
+            raise BadOption(f"{names[0]!r} is one column of logits, but one column per class is needed")
+        if source.fitted and source.out is None:
+            raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
+        return cls(table)
 
     def __init__(self, table: Table) -> None:
         from baserate.tables.conversion import dtype_of
 
         self._table = table
+        self.columns = table.columns
         self.n_rows, self.n_classes = table.n_rows, max(len(table.columns.names), 2)
         self.weighted = table.weight is not None
         self.naming = table.naming
@@ -58,9 +75,9 @@ class TableFiles(Engine):
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
         self._staged: Staged | None = None
         self._sample: _Sample | None = None
-        self._held: NumpyBlocks | None = None
+        self._held: MemoryEngine | None = None
         if self.n_rows * self.n_classes <= _HELD_VALUES:
-            self._held = self._in_memory()
+            self._held = self._read_into_memory()
 
     def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
         if self._held is not None:
@@ -69,7 +86,7 @@ class TableFiles(Engine):
             return
         sample = _Sample(self) if self._sample is None else None
 
-        def work(placed: Placed) -> tuple[int, list[T]]:
+        def work(placed: PlacedPiece) -> tuple[int, list[T]]:
             answers = []
             for block in self._blocks(placed, block_values):
                 if sample is not None:
@@ -83,7 +100,7 @@ class TableFiles(Engine):
             yield from answers
         self._sample = self._sample or sample
 
-    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
         table = self._table
         if table.destination is None:
             yield from (sums for _, sums in self.map(task, block_values))
@@ -94,7 +111,7 @@ class TableFiles(Engine):
 
         schemas = schemas_of(table)
 
-        def work(placed: Placed) -> tuple[Placed, pa.Table, Sums]:
+        def work(placed: PlacedPiece) -> tuple[PlacedPiece, pa.Table, Any]:
             rows, sums = self._adjusted(placed, task, block_values)
             return placed, replaced(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
 
@@ -113,7 +130,7 @@ class TableFiles(Engine):
         self._staged.commit()
         return self._table.destination.path
 
-    def again(self) -> Self:
+    def reopen(self) -> Self:
         return type(self)(Table(self._table.parts, self._table.columns, self._table.weight, None))
 
     def sample(self, n_rows: int) -> Engine | None:
@@ -126,21 +143,21 @@ class TableFiles(Engine):
         weight = self._table.weight
         return [*self._table.columns.names, *([] if weight is None else [weight])]
 
-    def _run(self, work: Callable[[Placed], T], columns: list[str] | None) -> Iterator[T]:
+    def _run(self, work: Callable[[PlacedPiece], T], columns: list[str] | None) -> Iterator[T]:
         threads = cores()
         with single_threaded_blas():
             yield from in_order(worker_pool(threads), work, self._pieces(columns), threads + 1)
 
-    def _pieces(self, columns: list[str] | None) -> Iterator[Placed]:
+    def _pieces(self, columns: list[str] | None) -> Iterator[PlacedPiece]:
         for number, part in enumerate(self._table.parts):
             start = self._table.starts[number]
             for piece in part.pieces(columns):
-                yield Placed(number, start, piece)
+                yield PlacedPiece(number, start, piece)
                 start += piece.n_rows
             if part.n_rows == 0 and columns is None:  # it has a twin, too
-                yield Placed(number, start, part.nothing)
+                yield PlacedPiece(number, start, part.nothing)
 
-    def _blocks(self, placed: Placed, block_values: int) -> Iterator[Block]:
+    def _blocks(self, placed: PlacedPiece, block_values: int) -> Iterator[Block]:
         start = placed.start
         for batch in placed.piece.read():
             yield from self._cut(batch, start, block_values)
@@ -181,37 +198,37 @@ class TableFiles(Engine):
     def _sum_of_weights(self) -> float:
         name = str(self._table.weight)
 
-        def work(placed: Placed) -> Sums:
+        def work(placed: PlacedPiece) -> WeightSum:
             weight, start = 0.0, placed.start
             for batch in placed.piece.read():
                 weight += float(self._raw_weights(batch, start).sum())
                 start += batch.num_rows
-            return (np.asarray(weight),)
+            return WeightSum(np.asarray(weight))
 
-        whole = float(total(self._run(work, [name]))[0])
+        whole = float(total(self._run(work, [name])).weight)
         if whole == 0:
             raise BadWeights(f"all weights in column {name!r} are zero; at least one row must count")
         if not np.isfinite(whole):
             raise BadWeights(f"the weights in column {name!r} are so large that their sum is infinite; divide them")
         return whole
 
-    def _in_memory(self) -> NumpyBlocks:
+    def _read_into_memory(self) -> MemoryEngine:
         matrix = np.empty((self.n_rows, self.n_classes), dtype=self.dtype, order="F")
         weights = np.empty(self.n_rows) if self.weighted else None
 
-        def work(placed: Placed) -> None:
+        def work(placed: PlacedPiece) -> None:
             for block in self._blocks(placed, 1 << 62):
-                matrix[block.start : block.start + len(block.raw)] = block.raw
+                matrix[block.start : block.start + len(block.rows)] = block.rows
                 if weights is not None:
-                    weights[block.start : block.start + len(block.raw)] = block.weights
+                    weights[block.start : block.start + len(block.rows)] = block.weights
 
         for _ in self._run(work, self._needed):
             pass
-        return NumpyBlocks(matrix, weights)
+        return MemoryEngine(matrix, weights)
 
     def _adjusted(
-        self, placed: Placed, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int
-    ) -> tuple[tuple[pa.Table, FloatArray], Sums]:
+        self, placed: PlacedPiece, task: Callable[[Block], WrittenBlock], block_values: int
+    ) -> tuple[tuple[pa.Table, FloatArray], Any]:
         import pyarrow as pa
 
         batches = list(placed.piece.read())
@@ -223,29 +240,29 @@ class TableFiles(Engine):
             at = block.start - placed.start
             answer[at : at + len(rows)] = rows
             parts.append(sums)
-        return (table, answer), total(parts)
+        return (table, answer), total(parts) if parts else ()
 
 
 class _Sample:
-    """Rows that are taken in passing."""
+    """Rows that are collected while all rows are read."""
 
-    def __init__(self, engine: TableFiles) -> None:
+    def __init__(self, engine: FilesEngine) -> None:
         n, k = engine.n_rows, engine.n_classes
-        wanted = min(max(n // _SAMPLE_SHARE, _LEAST_ROWS), _SAMPLE_VALUES // k)
-        self._at = sampled_rows(n, wanted) if n >= 4 * _LEAST_ROWS else np.empty(0, dtype=np.intp)
+        size = collected_size(n, k, max_values=_SAMPLE_VALUES)
+        self._at = np.empty(0, dtype=np.intp) if size is None else sampled_rows(n, size)
         self._rows = np.empty((len(self._at), k), dtype=engine.dtype, order="F")
         self._weights = np.empty(len(self._at)) if engine.weighted else None
 
     def take(self, block: Block) -> None:
         """Keep the rows of a block that are in the sample."""
-        first, last = np.searchsorted(self._at, [block.start, block.start + len(block.raw)])
+        first, last = np.searchsorted(self._at, [block.start, block.start + len(block.rows)])
         inside = self._at[first:last] - block.start
-        self._rows[first:last] = block.raw[inside]
+        self._rows[first:last] = block.rows[inside]
         if self._weights is not None:
             self._weights[first:last] = block.weights[inside]
 
     def engine(self, n_rows: int) -> Engine | None:
-        """An engine on so many of them."""
+        """An engine on about ``n_rows`` of them."""
         if not len(self._at):
             return None
         weights = self._weights
@@ -253,5 +270,5 @@ class _Sample:
             if not weights.any():
                 return None
             weights = weights / weights.sum()
-        whole = NumpyBlocks(self._rows, weights)
+        whole = MemoryEngine(self._rows, weights)
         return whole if len(self._at) <= n_rows else whole.sample(n_rows)

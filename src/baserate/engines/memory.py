@@ -1,54 +1,64 @@
-"""Rows in memory: NumPy on blocks that fit the cache, one thread a core."""
+"""Rows in memory: an array or a dataframe, worked on in blocks by one thread per core."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from baserate.engines.base import Block, Engine, Sums
-from baserate.inputs.validation import as_matrix, as_weights
-from baserate.support.arrays import CACHED, FloatArray, IndexArray, rows_of_a_block
+from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
+from baserate.core.sampling import sampled_rows
+from baserate.errors import BadOption, Option
+from baserate.inputs.columns import Choice, Columns
+from baserate.inputs.dataframes import Frame, is_frame, take_apart
+from baserate.inputs.reading import Naming
+from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import as_matrix, as_weights, by_name, one_per_class
+from baserate.support.arrays import CACHED, FloatArray, rows_of_a_block
 from baserate.support.threads import cores, single_threaded_blas
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-_SEED = 20190  # Which rows are a sample; any number would do.
-_NEIGHBOURS = 8  # Rows of a sample that are taken from one place.
-_AHEAD = 4  # Blocks in flight for each thread: enough to keep all busy, few enough to hold no memory.
+_AHEAD = 4  # Blocks in flight per thread: enough to keep all threads busy, few enough to hold little memory.
 
 
-class NumpyBlocks(Engine):
+class MemoryEngine(Engine):
     """An array of predictions in memory.
 
-    The one array of the input's size that it allocates is the answer. Until the answer is written, that space
-    serves as the blocks' scratch.
+    The one array of the size of the input that it allocates is the answer. Until the answer is written, its memory
+    is the scratch memory of the blocks.
     """
 
-    name = "numpy"
-    with_kernels = "numba"
+    name = "memory"
     last_resort = True
     in_memory = True
 
     @classmethod
-    def open(cls, probs: Any, sample_weight: ArrayLike | None) -> Self:
-        raw = as_matrix(probs)
-        return cls(raw, as_weights(sample_weight, len(raw)))
+    def open(cls, source: RowSource) -> Self:
+        matrix, frame = _matrix_and_frame(source)
+        raw = as_matrix(matrix, what=source.argument, one_row=source.fitted)
+        rows = cls(raw, as_weights(source.sample_weight, len(raw)))
+        rows._is_one_row = np.ndim(matrix) == 1
+        if frame is not None:
+            rows.frame, rows.naming = frame, Naming(frame.columns)
+            rows.columns = Columns(frame.columns, frame.classes)
+        return rows
 
     def __init__(self, raw: NDArray[Any], weights: FloatArray | None) -> None:
         self.n_rows, self.n_classes = raw.shape
         self._raw = raw
         self._weights = weights
+        self._is_one_row = False
         self.weighted = weights is not None
         self.dtype = raw.dtype
-        # In the order of the input: columns of a dataframe stay columns.
+        # In the memory order of the input: columns of a dataframe stay columns.
         by_column = raw.flags.f_contiguous and not raw.flags.c_contiguous
         self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
 
@@ -64,8 +74,8 @@ class NumpyBlocks(Engine):
         with single_threaded_blas():
             yield from in_order(worker_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
 
-    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
-        def keep(block: Block) -> Sums:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+        def keep(block: Block) -> Any:
             rows, sums = task(block)
             if rows is not block.scratch:
                 self._answer[block.start : block.start + len(rows)] = rows
@@ -73,21 +83,27 @@ class NumpyBlocks(Engine):
 
         return self.map(keep, block_values)
 
-    def answer(self) -> FloatArray:
-        return self._answer
+    def answer(self) -> Any:
+        return self._answer[0] if self._is_one_row else self._answer
 
-    def again(self) -> Self:
-        return type(self)(self._raw, self._weights)
+    def reopen(self) -> Self:
+        again = type(self)(self._raw, self._weights)
+        again.frame, again.naming, again.columns = self.frame, self.naming, self.columns
+        return again
 
-    def sample(self, n_rows: int) -> Self | None:
+    def sample(self, n_rows: int) -> MemoryEngine | None:
         rows = sampled_rows(self.n_rows, n_rows)
         weights = None if self._weights is None else self._weights[rows]
         if weights is not None:
             if not weights.any():
                 return None
             weights /= weights.sum()
-        # Column by column stays column by column.
-        return type(self)(self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows], weights)
+        # Column-major arrays stay column-major.
+        raw = self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows]
+        return MemoryEngine(raw, weights)
+
+    def describe(self, passes: RowPasses) -> str:
+        return passes.name
 
     def _blocks(self, block_rows: int) -> Iterator[Block]:
         equal = np.full(min(block_rows, self.n_rows), 1.0 / self.n_rows)
@@ -98,14 +114,36 @@ class NumpyBlocks(Engine):
             self.progress.rows(stop - start)
 
 
-def sampled_rows(n_rows: int, size: int) -> IndexArray:
-    """Which of so many rows are a sample of about that size, in rising order."""
-    # A few neighbours, since memory gives them together, from each stretch: so rows that are sorted are sampled evenly,
-    # too, and at random places, since their order may have a period.
-    n_places = max(size // _NEIGHBOURS, 1)
-    stretch = n_rows / n_places
-    places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - _NEIGHBOURS)
-    return (places.astype(np.intp)[:, None] + np.arange(_NEIGHBOURS)).ravel()
+def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
+    """The numbers of an array or dataframe, and what else the dataframe was."""
+    if is_frame(source.probs):
+        return _take_frame_apart(source)
+    if source.columns is not None:
+        option = Option("columns")
+        raise BadOption(
+            f"{option}= selects columns of a dataframe, but {source.argument} is a {type(source.probs).__name__}",
+            options=[option],
+        )
+    if not source.fitted:
+        return source.probs, None
+    classes = None if source.named_classes is None else tuple(source.named_classes)
+    named = by_name(source.probs, classes)
+    if isinstance(named, Mapping):  # one row by class name
+        return one_per_class(named, classes, len(classes or ()), source.argument, missing=np.nan), None
+    return source.probs, None
+
+
+def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
+    columns, selected, fitted = source.columns, None, source.fitted_frame
+    if source.fitted and columns is None and fitted is not None:
+        columns, selected = fitted.columns, fitted.selected
+    elif source.fitted:
+        columns, selected = source.named_classes if columns is None else columns, columns is not None
+        there: list[Any] = list(getattr(source.probs, "column_names", None) or source.probs.columns)
+        if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
+            choice = Choice(None, source.named_classes, ordered=True)
+            columns, selected = choice.among(there, what=source.argument).names, True
+    return take_apart(source.probs, columns, what=source.argument, selected=selected)
 
 
 @functools.cache
@@ -116,25 +154,25 @@ def worker_pool(threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a child has the pool, but not its threads
+    os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a child process has the pool, but not its threads
 
 
 def in_order(pool: ThreadPoolExecutor, task: Callable[[S], T], blocks: Iterator[S], ahead: int) -> Iterator[T]:
-    """Run a task on each item in a pool, at most so many ahead, and yield the answers in order."""
-    # Executor.map would queue every block at once, and with it the answers of all that run ahead.
+    """Run a task on each item in a pool, at most ``ahead`` at a time, and yield the results in order."""
+    # Not Executor.map: it would queue every block at once, and hold the results of all that finish early.
     waiting = [pool.submit(task, block) for block in itertools.islice(blocks, ahead)]
     try:
         while waiting:
             yield waiting.pop(0).result()
             waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
-    finally:  # after an error nothing goes on behind the caller's back
+    finally:  # after an error nothing continues in the background
         for future in waiting:
             future.cancel()
         wait(waiting)
 
 
 def _keep_freed_memory() -> None:
-    # glibc hands freed memory back to the system from a size on that it raises to the largest block that was ever
-    # freed, up to 32 MiB. Without this (never touched) one, each temporary array of each block is fetched page by page
-    # from the system again, which takes as long as the arithmetic.
+    # glibc returns freed memory to the system above a threshold, which it raises to the largest block that was ever
+    # freed, up to 32 MiB. Without this block, which is never touched, every temporary array of every block is fetched
+    # from the system page by page, which takes as long as the arithmetic.
     np.empty(31 << 20, dtype=np.uint8)

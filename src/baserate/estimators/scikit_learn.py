@@ -22,15 +22,15 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from baserate.adjust import adjust, prior_adjust
+from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.estimators.training_rates import training_rates
 from baserate.inputs.dataframes import is_frame
 from baserate.inputs.validation import as_rates, as_weights, listed
 from baserate.losses.base import Loss
-from baserate.rates import Rates
-from baserate.result.adjustment import Adjustment, load
-from baserate.solving.request import RatesLike
+from baserate.rates import Rates, RatesLike
+from baserate.result.record import Result
+from baserate.solving import adjusted, prior_adjusted
 from baserate.support.arrays import FloatArray
 
 
@@ -101,7 +101,7 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         # Without rates every mean is possible, and the probabilities are left as they are.
         rates = Rates.between(None, None) if self.rates is None and (self.normalize or self.from_logits) else self.rates
         if rates is not None:
-            result = adjust(
+            result = adjusted(
                 raw,
                 rates,
                 loss=self.loss,
@@ -113,8 +113,9 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 classes=list(X.columns) if is_frame(X) and hasattr(X, "columns") else None,
                 tol=self.tol,
                 max_passes=self.max_passes,
+                keep_rows=False,
             )
-            self.adjustment_ = result.without_rows()
+            self.adjustment_ = Adjustment.of(result.without_rows())
         return self
 
     def transform(self, X: Any) -> Any:
@@ -283,7 +284,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         elif X is None:
             raise BadOption("adapt needs rows of the new place, without labels: adapt(X, rates)")
         else:
-            result = adjust(
+            result = adjusted(
                 self._ask("predict_proba", X, adapting=True),
                 known,
                 loss=self.loss,
@@ -294,8 +295,9 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 classes=self.classes_.tolist(),
                 tol=self.tol,
                 max_passes=self.max_passes,
+                keep_rows=False,
             )
-        self.adjustment_ = result.without_rows()
+        self.adjustment_ = Adjustment.of(result.without_rows())
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -349,7 +351,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
 
-    def _by_prior(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Adjustment:
+    def _by_prior(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Result:
         """Bayes' rule; rows, if there are any, only serve its certificate."""
         if self.training_rates_ is None:
             raise BadOption(
@@ -358,7 +360,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         old, classes = self.training_rates_, self.classes_.tolist()
         probs = old[None] if X is None else self._ask("predict_proba", X, adapting=True)
-        result = prior_adjust(
+        result = prior_adjusted(
             probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
         )
         return result if X is not None else result.without_guarantee()

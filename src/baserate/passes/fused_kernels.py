@@ -18,6 +18,8 @@ from typing import Any, cast
 import numpy as np
 from numba import from_dtype, njit, types
 
+from baserate.support.arrays import FloatArray
+
 # What a pass does besides the sums of the dual, one bit each.
 SURVEY, CURVATURE, WRITE = 1, 2, 4
 
@@ -27,8 +29,14 @@ VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6
 DONE = -1
 """What a kernel answers if it got through the block; otherwise the row in whose tile it met something odd."""
 
-LONG_WAY = -2
-"""What a step between passes answers if it is not for it to take."""
+NOT_EASY = -2
+"""What the step between passes returns if the problem needs the general solver."""
+
+# Where the step between passes keeps its numbers.
+POINT_VALUE, POINT_NOISE, PREDICTED, RADIUS, EARLIER, PREVIOUS, FIRST_OFFSET, CENTRE, N_STATE = range(9)
+
+# Where the rules of the trust region are in core.newton.TRUST_REGION.
+FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, CONFIRMED, NOISE, SAFETY = range(8)
 
 WIDEST = 600.0
 """Spread of a shift beyond which probabilities must stay logarithms."""
@@ -459,17 +467,17 @@ def _length(brier, step, rates):  # type: ignore[no-untyped-def]
     return math.sqrt(max(squares - total * total, 0.0) * (0.5 * k if brier else 1.0))
 
 
-def _advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo):  # type: ignore[no-untyped-def]
+def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo):  # type: ignore[no-untyped-def]
     """After one pass over a small problem with exact rates, get ready for the next: Newton's step and all around it.
 
     The same as ``core.newton.solve`` does, as long as every step is plainly good. Answers what the next pass
-    has to do, ``DONE`` after the last one, or ``LONG_WAY`` where more is needed than is here. Its numbers are those of
+    has to do, ``DONE`` after the last one, or ``NOT_EASY`` where more is needed than is here. Its numbers are those of
     that file, written out because the cache on disk would not notice if they changed there.
     """
     k = len(rates)
     matrix, gradient, step, last_gradient = work[3:], work[0], work[1], work[2]
-    value, noise, promise, radius = state[0], state[1], state[2], state[3]
-    earlier, previous, offset, centre = state[4], state[5], state[6], 0.0
+    value, noise, predicted, radius = state[POINT_VALUE], state[POINT_NOISE], state[PREDICTED], state[RADIUS]
+    earlier, previous, offset, centre = state[EARLIER], state[PREVIOUS], state[FIRST_OFFSET], 0.0
     if todo == SURVEY:
         away = 0.0
         for j in range(k):
@@ -478,10 +486,10 @@ def _advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prep
             shift[j] = 2.0 * (rates[j] - before[j]) if brier else math.log(rates[j] / before[j])
             centre += rates[j] * shift[j]
         if not away > 1e-15 or (sums[ZEROS] > 0 and not brier):
-            return LONG_WAY
+            return NOT_EASY
         for j in range(k):
             shift[j] -= centre
-        state[6], todo = sums[OFFSET], CURVATURE
+        state[FIRST_OFFSET], todo = sums[OFFSET], CURVATURE
     else:
         drift, slope, residual, gap, least, satisfied = 0.0, 0.0, 0.0, 0.0, tol, True
         for j in range(k):
@@ -494,53 +502,55 @@ def _advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prep
             satisfied = satisfied and abs(gradient[j]) <= min(tol, relative * rates[j])
         satisfied = satisfied and abs(gap) <= 10.0 * tol
         if todo == WRITE:
-            return DONE if satisfied else LONG_WAY
+            return DONE if satisfied else NOT_EASY
         new_value = offset - sums[VALUE] + drift
         new_noise = 2.220446049250313e-16 * (sums[SIZE] + abs(offset) + abs(drift))
         if not (new_value >= 0.0 and new_value < np.inf):
-            return LONG_WAY
+            return NOT_EASY
         if radius == 0.0:
             for j in range(k):
                 step[j] = 2.0 * gradient[j] if brier else gradient[j] / rates[j]
-            radius = 30.0 * _length(brier, step, rates)
+            radius = rules[FIRST_RADIUS] * _length(brier, step, rates)
         else:
             gain = new_value - value
-            kept = (gain if abs(gain) > 10.0 * (noise + new_noise) else slope) / max(promise, 1e-300)
-            if not kept >= 0.25:
-                return LONG_WAY
-            earlier = previous if kept > 0.9 else np.inf
-            if kept > 0.75:
-                radius = max(radius, 4.0 * _length(brier, step, rates))
+            gain = gain if abs(gain) > rules[NOISE] * (noise + new_noise) else slope
+            share = gain / max(predicted, 2.2250738585072014e-308)
+            if not share >= rules[POOR]:
+                return NOT_EASY
+            earlier = previous if share > rules[CONFIRMED] else np.inf
+            if share > rules[GOOD]:
+                radius = max(radius, rules[WIDEN] * _length(brier, step, rates))
         if satisfied:
             todo = WRITE
         else:
-            if not _newton_step(edges, gradient, matrix, step) or _length(brier, step, rates) > 1.2 * radius:
-                return LONG_WAY
+            if not _newton_step(edges, gradient, matrix, step):
+                return NOT_EASY
+            if _length(brier, step, rates) > rules[OVERSHOOT] * radius:
+                return NOT_EASY
             bend, along = 0.0, 0.0
             for c in range(k):
                 along += gradient[c] * step[c]
                 for d in range(c):
                     bend += edges[c, d] * (step[c] - step[d]) ** 2
                 centre += rates[c] * (shift[c] + step[c])
-            promise = along - 0.5 * bend
-            if not promise > 0.0:
-                return LONG_WAY
+            predicted = along - 0.5 * bend
+            if not predicted > 0.0:
+                return NOT_EASY
             for j in range(k):
                 shift[j] += step[j] - centre
                 last_gradient[j] = gradient[j]
-            if residual < 0.01 * earlier < np.inf and 2.0 * residual * (residual / earlier) ** 2 <= least:
-                todo = WRITE  # its error is foretold
-        state[0], state[1], state[2], state[3], state[4], state[5] = (
-            new_value, new_noise, promise, radius, earlier, residual
-        )  # fmt: skip
+            if residual < 0.01 * earlier < np.inf and rules[SAFETY] * residual * (residual / earlier) ** 2 <= least:
+                todo = WRITE  # the steps before predict its error
+        state[POINT_VALUE], state[POINT_NOISE], state[PREDICTED] = new_value, new_noise, predicted
+        state[RADIUS], state[EARLIER], state[PREVIOUS] = radius, earlier, residual
     # What the next pass starts from: the shift as it wants it, and empty sums.
     low, high = shift[0], shift[0]
     for j in range(k):
         low, high = min(low, shift[j]), max(high, shift[j])
     centre = 0.0 if brier else 0.5 * (low + high)
     if high - low > WIDEST and not brier:
-        return LONG_WAY
-    state[7] = centre
+        return NOT_EASY
+    state[CENTRE] = centre
     for j in range(k):
         prepared[j] = 0.5 * shift[j] if brier else math.exp(shift[j] - centre)
         mean[j] = 0.0
@@ -578,15 +588,24 @@ def compiled_advance() -> Callable[..., int]:
     """The step between two passes over a small problem."""
     vector, table, fixed = types.float64[::1], types.float64[:, ::1], types.Array(types.float64, 1, "C", readonly=True)
     signature = (
-        *(types.boolean, fixed, types.float64, types.float64),
+        *(types.boolean, fixed, fixed, types.float64, types.float64),
         *(vector, vector, vector, table, vector, vector, table, vector, types.intp),
     )
     return _from_cache_or_compiler(_advance, signature)
 
 
-def was_cached(function: Callable[..., int]) -> bool:
-    """Whether a compiled function came from the cache on disk."""
-    return bool(cast(Any, function).stats.cache_hits)
+def initial_sums() -> FloatArray:
+    """Empty sums of a pass; the smallest probability starts above 1."""
+    sums = np.zeros(N_SUMS)
+    sums[LOWEST] = 2.0
+    return sums
+
+
+def initial_state() -> FloatArray:
+    """What the step between passes starts from."""
+    state = np.zeros(N_STATE)
+    state[EARLIER] = state[PREVIOUS] = np.inf
+    return state
 
 
 def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, ...]) -> Callable[..., int]:

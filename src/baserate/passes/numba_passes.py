@@ -1,273 +1,292 @@
-"""Fused passes over blocks of rows, for the losses that have one: a few times the cost of reading the data.
+"""The passes of log loss and the Brier score as compiled kernels, each a few times the cost of reading the data.
 
-They need numba (``pip install "baserate[fast]"``) and are found automatically; without it NumPy does the same sums to
-the last digits. Compiling takes about three seconds, once a machine, and loading what was compiled half a second, once
-a process. So small inputs wait for neither: they use what is already there.
-
-The environment variable ``BASERATE_KERNELS`` decides otherwise: ``off`` never uses them, ``always`` does so for small
-inputs, too, and demands that numba is installed.
+They need numba (``pip install "baserate[fast]"``). Compiling takes about three seconds, once per machine, and loading
+compiled code half a second, once per process. So small inputs use NumPy, unless the setting is "always".
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-import os
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from baserate.engines.base import Block, Sums
-from baserate.errors import BadOption, warn
-from baserate.inputs.validation import Reading
+from baserate.core.contracts import (
+    Block,
+    DualSums,
+    Engine,
+    FirstSums,
+    RowPasses,
+    SolvedBlock,
+    SurveySums,
+    WrittenBlock,
+    WrittenSums,
+    total,
+)
+from baserate.core.fit import EASY_PASSES
+from baserate.core.newton import TRUST_REGION, Target
+from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.errors import warn
+from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.passes.numpy_passes import NumpyPasses
+from baserate.support.arrays import FloatArray, rows_of_a_block
 
-BLOCK_VALUES = 1 << 19
-"""Values of a block that a kernel runs over: a fraction of a millisecond, in which Python is not needed."""
+LARGE_VALUES = 100_000
+"""Inputs with so many values use kernels by default, even if they have to be compiled first."""
 
-MOST_EASY = 15
-"""Passes after which a small problem is not an easy one."""
-
-_WORTH_LOADING = 100_000  # Values from which on an input may wait for the compiler.
-_MOST_CURVED = 48  # Classes up to which the kernel sums the curvature; beyond, BLAS does that better.
-_VARIABLE = "BASERATE_KERNELS"
-_CHOICES = ("auto", "off", "always")
-
-_NONE = np.zeros((0, 0))  # rows or a curvature that nobody asked for
-
-_STEP = ("step", np.dtype(np.float64))
-_ready: set[tuple[str, np.dtype[np.generic]]] = set()
-"""What this process has loaded or compiled."""
+_BLOCK_VALUES = 1 << 19  # A fraction of a millisecond of work, in which Python is not needed.
+_MOST_CURVED = 48  # Up to so many classes the kernel sums the curvature; beyond, BLAS is faster.
 
 
-class Climbed(NamedTuple):
-    """A small problem, solved."""
+class KernelSums(NamedTuple):
+    """What a compiled pass sums up besides vectors and matrices, in the order of ``fused_kernels``."""
 
-    rows: FloatArray
-    shift: FloatArray
-    passes: int
-    before: FloatArray
+    value: float
+    magnitude: float
     offset: float
-    squares: float
-    """The sum of the squared weights."""
-    moved: float
+    zeros: float
+    lowest: float
+    divergence: float
+
+
+class LossKernel(ABC):
+    """What distinguishes the kernels of one loss: how they take the shift, and what their sums mean."""
+
+    name: str
+
+    def supports(self, shift: FloatArray) -> bool:
+        """Whether the kernel can compute a pass at this shift."""
+        return True
+
+    @abstractmethod
+    def prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
+        """The shift in the form that the compiled pass expects."""
+
+    @abstractmethod
+    def survey(self, sums: KernelSums, mean: FloatArray, weights: FloatArray) -> SurveySums:
+        """The survey of a block."""
+
+    @abstractmethod
+    def divergence(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> FloatArray:
+        """The divergence of the adjusted rows from the predictions."""
+
+
+class LogKernel(LossKernel):
+    """Log loss: a shift multiplies probabilities by ``exp(shift)``."""
+
+    name = "log"
+
+    def supports(self, shift: FloatArray) -> bool:
+        return bool(np.ptp(shift) <= _fused().WIDEST)
+
+    def prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
+        centre = 0.5 * float(shift.min() + shift.max())
+        return np.exp(shift - centre), centre
+
+    def survey(self, sums: KernelSums, mean: FloatArray, weights: FloatArray) -> SurveySums:
+        ceiling = -np.log(sums.lowest) * weights.sum()
+        return SurveySums(mean, np.zeros(()), np.asarray(sums.zeros), np.asarray(ceiling), weights @ weights)
+
+    def divergence(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> FloatArray:
+        return np.asarray(shift @ mean - sums.value)  # by Fenchel's identity, with conj(link(p)) = 0
+
+
+class BrierKernel(LossKernel):
+    """The Brier score: a shift moves probabilities by ``shift / 2``."""
+
+    name = "brier"
+
+    def prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
+        return 0.5 * shift, 0.0
+
+    def survey(self, sums: KernelSums, mean: FloatArray, weights: FloatArray) -> SurveySums:
+        lowest = 0.0 if sums.zeros else sums.lowest
+        ceiling = weights.sum() * (1.0 - 2.0 * lowest) + sums.offset
+        return SurveySums(mean, np.asarray(sums.offset), np.zeros(()), np.asarray(ceiling), weights @ weights)
+
+    def divergence(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> FloatArray:
+        return np.asarray(sums.divergence)
+
+
+KERNELS: dict[str, LossKernel] = {kernel.name: kernel for kernel in (LogKernel(), BrierKernel())}
+
+
+class _PassResult(NamedTuple):
+    before: FloatArray
     mean: FloatArray
+    curvature: FloatArray
+    sums: KernelSums
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """The fused pass of one loss, as one reading of one kind of rows needs it."""
+class NumbaPasses(RowPasses):
+    """Compiled passes; blocks that they cannot compute, or whose rows need an error message, go to NumPy."""
 
-    loss: Loss
-    name: str
-    keep: IndexArray
-    n_classes: int
-    reading: Reading
-    dtype: np.dtype[np.generic]
+    model: RowModel
+    naming: Naming
+    dtype: np.dtype[Any]
+    kernel: LossKernel
+    fallback: NumpyPasses
 
-    def takes(self, shift: FloatArray) -> bool:
-        """Whether the kernel can do this pass."""
-        return self.name != "log" or bool(np.ptp(shift) <= _fused().WIDEST)
+    name = "numba"
+    block_values = _BLOCK_VALUES
+
+    @classmethod
+    def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
+        if rows.array_module != "numpy" or rows.dtype is None or kernels == "off":
+            return None
+        kernel = kernel_of(model.loss, rows.dtype)
+        large = kernels == "always" or rows.n_values >= LARGE_VALUES
+        if kernel is None or not large or not _supports(model) or not is_installed():  # last, since it imports numba
+            return None
+        fallback = NumpyPasses(model, rows.naming, uses_scratch=False)
+        return cls(model, rows.naming, rows.dtype, kernel, fallback)
 
     @property
-    def wide(self) -> bool:
-        """Whether rows are so long that the pass runs along them, and leaves the curvature to BLAS."""
-        return self.n_classes > _MOST_CURVED
+    def solves_blocks(self) -> bool:  # type: ignore[override]  # a property of the instance here
+        return not self._is_wide
 
-    def survey_and_reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> tuple[Sums, Sums] | None:
-        """What does not depend on the shift, and the sums of the dual; None if a row is not an ordinary prediction."""
+    def with_model(self, model: RowModel) -> RowPasses:
+        if not _supports(model):
+            return NumpyPasses(model, self.naming)
+        return replace(self, model=model, fallback=replace(self.fallback, model=model))
+
+    def survey(self, block: Block) -> SurveySums:
+        return self.first(block, np.zeros(len(self.model.kept_classes)), curvature=False).survey
+
+    def first(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> FirstSums:
+        done = self._run(block, shift, _fused().SURVEY, curvature)
+        if done is None:
+            return self._in_numpy(block, functools.partial(self.fallback.first, shift=shift, curvature=curvature))
+        survey = self.kernel.survey(done.sums, done.before, block.weights)
+        return FirstSums(survey, _dual_sums(done))
+
+    def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
+        done = self._run(block, shift, 0, curvature)
+        if done is None:
+            return self._in_numpy(block, functools.partial(self.fallback.reduce, shift=shift, curvature=curvature))
+        return _dual_sums(done)
+
+    def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         fused = _fused()
-        places = self._run(block, shift, fused.SURVEY, curved)
-        if places is None:
-            return None
-        before, mean, curvature, sums = places
-        weight = float(block.weights.sum())
-        offset = sums[fused.OFFSET] if self.name == "brier" else 0.0
-        # The generator at a corner minus the link of the smallest probability, for all rows of the block alike.
-        lowest = sums[fused.LOWEST]
-        height = 1.0 - 2.0 * (0.0 if sums[fused.ZEROS] else lowest) if self.name == "brier" else -np.log(lowest)
-        zeros = sums[fused.ZEROS] if self.name == "log" else 0.0
-        survey = (before, offset, zeros, weight * height + offset, block.weights @ block.weights)
-        return tuple(np.asarray(value) for value in survey), (sums[fused.VALUE], sums[fused.SIZE], mean, curvature)
+        rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
+        todo = fused.WRITE | (fused.SURVEY if check else 0)
+        unchanged = not check and not shift.any()  # NumPy returns such rows without rounding error
+        done = None if unchanged else self._run(block, shift, todo, False, rows)
+        if done is None:
+            return self._write_in_numpy(block, shift, check, rows)
+        if check:
+            return WrittenBlock(rows, ())
+        divergence = self.kernel.divergence(done.sums, shift, done.mean)
+        return WrittenBlock(rows, WrittenSums(divergence, self.model.per_class(done.mean, fill=0.0)))
 
-    def reduce(self, block: Block, shift: FloatArray, *, curved: bool) -> Sums | None:
-        """The sums of the dual."""
-        fused = _fused()
-        places = self._run(block, shift, 0, curved)
-        if places is None:
-            return None
-        _, mean, curvature, sums = places
-        return sums[fused.VALUE], sums[fused.SIZE], mean, curvature
-
-    def write(
-        self, block: Block, shift: FloatArray, *, check: bool = False
-    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The adjusted rows, and the sums of their divergence from the predictions and of themselves.
-
-        ``check`` is for rows that no other pass has seen.
-        """
-        fused = _fused()
-        rows = np.empty(block.raw.shape) if block.scratch is None else block.scratch
-        places = self._run(block, shift, fused.WRITE | (fused.SURVEY if check else 0), False, rows)
-        if places is None:
-            return None
-        _, mean, _, sums = places
-        # For log loss by Fenchel's identity, with conj(link(p)) = 0.
-        moved = sums[fused.MOVED] if self.name == "brier" else shift @ mean - sums[fused.VALUE]
-        return rows, np.asarray(moved), mean
-
-    @property
-    def climbs(self) -> bool:
-        """Whether :meth:`climb` is there to be used."""
-        return not self.wide and _STEP in _ready
-
-    def climb(self, block: Block, rates: FloatArray, tol: float, relative: float) -> Climbed | None:
-        """Solve and write a small problem with exact rates; None if it is not as easy as most."""
-        fused, k, brier = _fused(), len(rates), self.name == "brier"
-        run, advance = fused.compiled(self.name, self.dtype), fused.compiled_advance()
-        rows = np.empty(block.raw.shape) if block.scratch is None else block.scratch
-        shift, before, mean, prepared = np.zeros(k), np.zeros(k), np.zeros(k), np.full(k, 0.0 if brier else 1.0)
-        edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), np.zeros(8), np.zeros(fused.N_SUMS)
-        sums[fused.LOWEST], state[4:6] = 2.0, np.inf
-        raw, weights, keep, smoothing, tolerance = block.raw, block.weights, self.keep, *self._limits
-        todo, passes = fused.SURVEY, 0
-        while todo >= 0 and passes < MOST_EASY:
-            places = (before, mean, edges, sums, rows)
-            if (
-                run(raw, weights, prepared, state[7], keep, smoothing, tolerance, fused.LANES, todo, *places)
-                != fused.DONE
-            ):
+    def solve(self, block: Block, rates: FloatArray, target: Target) -> WrittenBlock | None:
+        fused, k = _fused(), len(rates)
+        run, advance = fused.compiled(self.kernel.name, self.dtype), fused.compiled_advance()
+        is_brier = self.kernel.name == "brier"
+        rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
+        shift, before, mean = np.zeros(k), np.zeros(k), np.zeros(k)
+        prepared, centre = self.kernel.prepared(shift)
+        edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), fused.initial_state(), fused.initial_sums()
+        state[fused.CENTRE] = centre
+        todo, n_passes = fused.SURVEY, 0
+        while todo >= 0 and n_passes < EASY_PASSES:
+            where = (before, mean, edges, sums, rows)
+            stopped = run(
+                block.rows, block.weights, prepared, state[fused.CENTRE], self.model.kept_classes, *self._limits,
+                fused.LANES, todo, *where,
+            )  # fmt: skip
+            if stopped != fused.DONE:
                 return None
-            todo = advance(brier, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo)
-            passes += 1
+            todo = advance(
+                is_brier, TRUST_REGION, rates, target.tol, target.relative, shift, before, mean, edges, sums, prepared,
+                work, state, todo,
+            )  # fmt: skip
+            n_passes += 1
         if todo != fused.DONE:
             return None
-        moved = sums[fused.MOVED] if brier else shift @ mean - sums[fused.VALUE]
-        return Climbed(rows, shift, passes, before, float(state[6]), float(weights @ weights), float(moved), mean)
+        found = KernelSums(*sums)._replace(offset=state[fused.FIRST_OFFSET])
+        written = WrittenSums(self.kernel.divergence(found, shift, mean), mean)
+        survey = self.kernel.survey(found, before, block.weights)
+        return WrittenBlock(rows, SolvedBlock(shift, n_passes, survey, written))
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether rows are so long that the pass runs along them, and leaves the curvature to BLAS."""
+        return self.model.n_classes > _MOST_CURVED
 
     @property
     def _limits(self) -> tuple[float, float]:
         """What is added to a probability, and how far a row's sum may be from 1."""
-        return self.reading.smoothing, np.inf if self.reading.normalize else self.reading.tolerance(self.dtype)
+        reading = self.model.reading
+        return reading.smoothing, np.inf if reading.normalize else reading.tolerance(self.dtype)
+
+    def _in_numpy(self, block: Block, task: Callable[[Block], Any]) -> Any:
+        return total(map(task, block.split(rows_of_a_block(self.model.n_classes))))
+
+    def _write_in_numpy(self, block: Block, shift: FloatArray, check: bool, rows: FloatArray) -> WrittenBlock:
+        sums = []
+        for piece in block.split(rows_of_a_block(self.model.n_classes)):
+            written = self.fallback.write(piece, shift, check=check)
+            first = piece.start - block.start
+            rows[first : first + len(written.rows)] = written.rows
+            sums.append(written.sums)
+        return WrittenBlock(rows, total(sums))
 
     def _run(
-        self, block: Block, shift: FloatArray, todo: int, curved: bool, rows: FloatArray = _NONE
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-        fused, kept = _fused(), len(self.keep)
-        before, mean, sums = np.zeros(self.n_classes), np.zeros(kept), np.zeros(fused.N_SUMS)
-        edges = _NONE
-        if curved and self.wide:
-            todo, rows = todo | fused.WRITE, np.empty(block.raw.shape)
-        elif curved:
-            todo, edges = todo | fused.CURVATURE, np.zeros((kept, kept))
-        sums[fused.LOWEST] = 2.0
-        stopped = fused.compiled(_pass_name(self.name, self.n_classes), self.dtype)(
-            block.raw,
-            block.weights,
-            *self._prepared(shift),
-            self.keep,
-            *self._limits,
-            fused.LANES,
-            todo,
-            before,
-            mean,
-            edges,
-            sums,
-            rows,
-        )
+        self, block: Block, shift: FloatArray, todo: int, curvature: bool, rows: FloatArray = NO_CURVATURE
+    ) -> _PassResult | None:
+        """One compiled pass over a block; None if it cannot compute the pass or met a row that is not a prediction."""
+        if not self.kernel.supports(shift):
+            return None
+        fused, n_kept = _fused(), len(self.model.kept_classes)
+        before, mean, sums = np.zeros(self.model.n_classes), np.zeros(n_kept), fused.initial_sums()
+        edges = NO_CURVATURE
+        if curvature and self._is_wide:
+            todo, rows = todo | fused.WRITE, np.empty(block.rows.shape)
+        elif curvature:
+            todo, edges = todo | fused.CURVATURE, np.zeros((n_kept, n_kept))
+        name = f"{self.kernel.name} wide" if self._is_wide else self.kernel.name
+        stopped = fused.compiled(name, self.dtype)(
+            block.rows, block.weights, *self.kernel.prepared(shift), self.model.kept_classes, *self._limits,
+            fused.LANES, todo, before, mean, edges, sums, rows,
+        )  # fmt: skip
         if stopped != fused.DONE:
             return None
-        if curved and self.wide:
-            return before, mean, self.loss.jacobian(rows, block.weights), sums
-        # The kernel fills what lies below the diagonal.
-        return before, mean, laplacian(edges + edges.T) if curved else edges, sums
-
-    def _prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
-        """The shift as the compiled pass wants it: factors and the logarithm that was taken out of them, or halves."""
-        if self.name == "brier":
-            return 0.5 * shift, 0.0
-        centre = 0.5 * float(shift.min() + shift.max())
-        return np.exp(shift - centre), centre
+        if curvature and self._is_wide:
+            edges = self.model.loss.jacobian(rows, block.weights)
+        elif curvature:
+            edges = laplacian(edges + edges.T)  # the kernel fills what lies below the diagonal
+        return _PassResult(before, mean, edges, KernelSums(*sums))
 
 
-def kernel_for(
-    loss: Loss, bounded: bool, keep: IndexArray, n_classes: int, reading: Reading, raw: tuple[np.dtype[np.generic], int]
-) -> Kernel | None:
-    """The kernel for a problem, if there is one and it need not be waited for.
-
-    ``raw`` is the dtype of the rows and the number of their values.
-    """
-    dtype, n_values = raw
-    name = vars(type(loss)).get("kernel")  # its own, not that of a class that it changes
-    choice = _choice()
-    if choice == "off" or name is None or not bounded or reading.from_logits:
-        return None
-    if not _has_kernels(dtype):
-        return None
-    if n_classes > _MOST_CURVED and len(keep) < n_classes:
-        return None
-    variant = _pass_name(name, n_classes)
-    here = (variant, dtype) in _ready
-    if not here and not worth_loading(n_values):
-        return None
-    if not here:
-        load(name, n_classes, dtype, all_of_it=choice == "always")
-    return Kernel(loss, name, keep, n_classes, reading, dtype)
+def _dual_sums(done: _PassResult) -> DualSums:
+    return DualSums(np.asarray(done.sums.value), np.asarray(done.sums.magnitude), done.mean, done.curvature)
 
 
-def load(name: str, n_classes: int, dtype: np.dtype[np.generic], *, all_of_it: bool) -> None:
-    """Load or compile what inputs of this kind need.
-
-    The step that small problems take between passes is left for another time if the pass had to be compiled, unless
-    ``all_of_it`` is asked for: one wait is enough.
-    """
-    fused, variant = _fused(), _pass_name(name, n_classes)
-    run = fused.compiled(variant, dtype)
-    _ready.add((variant, dtype))
-    if n_classes <= _MOST_CURVED and (all_of_it or fused.was_cached(run)):
-        fused.compiled_advance()
-        _ready.add(_STEP)
+def kernel_of(loss: Loss, dtype: np.dtype[Any]) -> LossKernel | None:
+    """The kernel of a loss for rows of a dtype, if there is one."""
+    name = vars(type(loss)).get("kernel")  # that of this very class: a subclass may have changed the loss
+    return KERNELS.get(str(name)) if dtype in (np.float32, np.float64) and dtype.isnative else None
 
 
-def prepare(loss: Loss, n_classes: int, dtype: np.dtype[Any], n_values: int) -> None:
-    """Load the kernels, if there are any, for many inputs of this kind that have so many values in all."""
-    name = vars(type(loss)).get("kernel")
-    if name is not None and _has_kernels(dtype) and worth_loading(n_values):
-        load(name, n_classes, dtype, all_of_it=True)
-
-
-def worth_loading(n_values: int) -> bool:
-    """Whether so many values may wait for the compiler."""
-    choice = _choice()
-    if choice == "always" and not _installed():
-        raise BadOption(f'{_VARIABLE} is "always", but numba is not there; pip install "baserate[fast]"')
-    return choice == "always" or (choice == "auto" and n_values >= _WORTH_LOADING and _installed())
-
-
-def _has_kernels(dtype: np.dtype[Any]) -> bool:
-    return dtype in (np.float32, np.float64) and dtype.isnative
-
-
-def _pass_name(name: str, n_classes: int) -> str:
-    return name if n_classes <= _MOST_CURVED else f"{name} wide"
-
-
-def _choice() -> str:
-    choice = os.environ.get(_VARIABLE, "auto")
-    if choice not in _CHOICES:
-        raise BadOption(f"the environment variable {_VARIABLE} is {choice!r}; it must be one of {', '.join(_CHOICES)}")
-    return choice
+def _supports(model: RowModel) -> bool:
+    plain = model.bounded and not model.reading.from_logits and model.limit_levels is None and not model.softness
+    return plain and (model.n_classes <= _MOST_CURVED or model.keeps_all_classes)
 
 
 @functools.cache
-def _installed() -> bool:
-    """Whether numba is there and works, tried once."""
+def is_installed() -> bool:
+    """Whether numba is installed and can be imported."""
     try:
         _fused()
-    except Exception as error:  # also one that fails half-way
+    except Exception as error:  # an installation may also fail half-way
         if importlib.util.find_spec("numba") is not None:
             warn(RuntimeWarning(f"numba is installed but cannot be imported, so NumPy is used: {error}"))
         return False
@@ -276,6 +295,6 @@ def _installed() -> bool:
 
 @functools.cache
 def _fused() -> ModuleType:
-    from baserate.passes import fused_kernels as fused
+    from baserate.passes import fused_kernels
 
-    return fused
+    return fused_kernels

@@ -1,6 +1,13 @@
-"""What is known about the class rates of the place where a classifier is used."""
+"""What is known about the class rates of the target population."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from baserate.rates.base import Rates, as_known, from_json
 from baserate.rates.kinds import SurveyCounts
 
-__all__ = ["Rates", "SurveyCounts", "as_known", "from_json"]
+RatesLike = ArrayLike | Mapping[Any, float] | Rates
+
+__all__ = ["Rates", "RatesLike", "SurveyCounts", "as_known", "from_json"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from baserate.errors import BadFile, BadOption
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 from baserate.support import atomic_files as files
 
 __all__ = ["check_report", "write_report"]
@@ -18,14 +18,14 @@ __all__ = ["check_report", "write_report"]
 _KINDS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 
 
-def write_report(path: str | os.PathLike[str], result: Adjustment, **options: Any) -> None:
+def write_report(path: str | os.PathLike[str], result: Result, **options: Any) -> None:
     """Write a page about an adjustment.
 
     Parameters
     ----------
     path : path-like
         Its ending says what is written: ``.html``, or ``.md``, which has no pictures.
-    result : Adjustment
+    result : Result
         One that was just made: the rows are read once more.
     **options
         Of :func:`baserate.report.summary.summary`: labels, rates in training, a title, a note, the command.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 
 _LISTED = 20  # Classes whose numbers are written out.
 
 
-def call(result: Adjustment) -> str:
+def call(result: Result) -> str:
     """Python code, with comments on what it cannot hold: the predictions, weights, numbers of very many classes."""
     comments = ["probs: the predictions"]
     options: dict[str, str] = {}
@@ -19,7 +19,7 @@ def call(result: Adjustment) -> str:
     reading = result.model.reading
     options |= {name: "True" for name in ("from_logits", "normalize") if getattr(reading, name)}
     options |= {"zeros": repr(reading.smoothing)} if reading.smoothing else {}
-    if result.origin is not None and result.origin.engine.weighted:
+    if result.source is not None and result.source.weighted:
         options["sample_weight"] = "weights"
         comments.append("weights: those of the rows")
     if result.classes is not None:
@@ -34,7 +34,7 @@ def call(result: Adjustment) -> str:
     return "\n".join(["import baserate as br", *(f"# {line}" for line in comments), f"result = br.{first}{written})"])
 
 
-def _loss(result: Adjustment, comments: list[str]) -> str:
+def _loss(result: Result, comments: list[str]) -> str:
     loss = result.loss
     if repr(loss) == f"{type(loss).__name__}()":
         return repr(type(loss).name)
@@ -44,7 +44,7 @@ def _loss(result: Adjustment, comments: list[str]) -> str:
     return f"br.losses.{loss!r}"
 
 
-def _classes(result: Adjustment, comments: list[str]) -> str:
+def _classes(result: Result, comments: list[str]) -> str:
     classes = list(result.classes or ())
     if len(classes) <= _LISTED and all(isinstance(name, (str, int, float, bool)) for name in classes):
         return repr(classes)

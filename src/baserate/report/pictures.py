@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.analysis.row_changes import Moves, Rows
+from baserate.analysis.row_changes import AllRows, RowChanges
 from baserate.displays import MovementDisplay, RatesDisplay, RateSensitivityDisplay, ReliabilityDisplay
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 
 
-def pictures(result: Adjustment, moved: Moves, rows: Rows | None, y: ArrayLike | None) -> dict[str, str]:
+def pictures(result: Result, changes: RowChanges, rows: AllRows | None, y: ArrayLike | None) -> dict[str, str]:
     """SVG by name; ``rows`` and ``y`` are needed for reliability only."""
     import matplotlib as mpl
 
@@ -24,7 +24,7 @@ def pictures(result: Adjustment, moved: Moves, rows: Rows | None, y: ArrayLike |
         mpl.rcdefaults()
         mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "baserate"})
         drawn: dict[str, Any] = {"rates": RatesDisplay.from_adjustment(result)}
-        drawn["moves"] = MovementDisplay.from_predictions(moved.before, moved.after, classes=result.classes)
+        drawn["moves"] = MovementDisplay.from_predictions(changes.before, changes.after, classes=result.classes)
         if np.isfinite(result.certificate.sensitivity).any() and result.procedure != "prior":
             drawn["sensitivity"] = RateSensitivityDisplay.from_adjustment(result)
         if rows is not None and y is not None:

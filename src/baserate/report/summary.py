@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.analysis.compare import Comparison, compare, row_losses
-from baserate.analysis.row_changes import Moves, Rows, moves, rows_of
+from baserate.analysis.row_changes import AllRows, RowChanges, all_rows, row_changes
 from baserate.inputs.labels import as_targets
 from baserate.losses.base import short_name
 from baserate.losses.brier import Brier
 from baserate.losses.log import Log
 from baserate.report.call import call
 from baserate.report.wording import loss_name, number, short, signed
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 from baserate.result.text import counted
 from baserate.support.arrays import FloatArray
 
@@ -28,7 +28,7 @@ _PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "narwhals", "numba", 
 
 
 def summary(
-    result: Adjustment,
+    result: Result,
     *,
     y: ArrayLike | None = None,
     old_rates: Any = None,
@@ -40,7 +40,7 @@ def summary(
 
     Parameters
     ----------
-    result : Adjustment
+    result : Result
     y : array-like of shape (n,), optional
         Labels of the rows. With them the report says what the adjustment was worth, beside all procedures.
     old_rates : array-like of shape (k,), optional
@@ -54,8 +54,8 @@ def summary(
     dict
         Of texts, lists and dicts; ``moves`` and ``rows`` are the data that pictures are drawn from.
     """
-    moved = moves(result)
-    rows = None if y is None else rows_of(result)
+    moved = row_changes(result)
+    rows = None if y is None else all_rows(result)
     labels = None if y is None or rows is None else as_targets(y, rows.before.shape, result.classes)
     order = np.argsort(-np.abs(result.rates - result.before), kind="stable")
     table = _rates(result)
@@ -82,7 +82,7 @@ def summary(
     }
 
 
-def _done(result: Adjustment) -> str:
+def _done(result: Result) -> str:
     rows = f"{counted(result.n_rows, 'row')} with {result.model.n_classes} classes"
     if result.procedure == "prior":
         return (
@@ -105,9 +105,9 @@ def _done(result: Adjustment) -> str:
     )
 
 
-def _guarantee(result: Adjustment) -> dict[str, str]:
+def _guarantee(result: Result) -> dict[str, str]:
     certificate, prior = result.certificate, result.procedure == "prior"
-    weighted = "weighted mean" if result.origin is not None and result.origin.engine.weighted else "mean"
+    weighted = "weighted mean" if result.source is not None and result.source.weighted else "mean"
     fall, loss = certificate.loss_reduction, "log loss" if prior else loss_name(result)
     condition = certificate.known.condition(approximate=certificate.batch_size != result.n_rows)
     if certificate.known.kind == "exact":
@@ -125,7 +125,7 @@ def _guarantee(result: Adjustment) -> dict[str, str]:
     }
 
 
-def _checked(result: Adjustment, rows: Rows | None, labels: FloatArray) -> str:
+def _checked(result: Result, rows: AllRows | None, labels: FloatArray) -> str:
     """Whether the labels fulfil the condition, and what came of it."""
     assert rows is not None
     weights = np.full(len(labels), 1 / len(labels)) if rows.weights is None else rows.weights
@@ -140,7 +140,7 @@ def _checked(result: Adjustment, rows: Rows | None, labels: FloatArray) -> str:
     return f"By the labels that were given, the condition is NOT fulfilled (the rate of {name!r} is {rate}): {came}."
 
 
-def _caveats(result: Adjustment) -> list[str]:
+def _caveats(result: Result) -> list[str]:
     said = ["For other rows, for another loss and for single rows nothing is guaranteed."]
     if not result.converged:
         residual = number(result.certificate.residual)
@@ -157,7 +157,7 @@ def _caveats(result: Adjustment) -> list[str]:
     return said
 
 
-def _if_wrong(result: Adjustment) -> list[str]:
+def _if_wrong(result: Result) -> list[str]:
     """What a rate that is off by a percentage point does to the guarantee."""
     worth = result.certificate.sensitivity
     if not np.isfinite(worth).any() or np.nanmax(worth) == np.nanmin(worth):
@@ -172,7 +172,7 @@ def _if_wrong(result: Adjustment) -> list[str]:
     ]
 
 
-def _rates(result: Adjustment) -> list[dict[str, Any]]:
+def _rates(result: Result) -> list[dict[str, Any]]:
     low, high = result.certificate.bounds
     columns = (_names(result), result.before, result.wanted, low, high, result.rates, result.shift)
     return [
@@ -190,7 +190,7 @@ def _rates(result: Adjustment) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(result: Adjustment) -> list[tuple[str, str]]:
+def _facts(result: Result) -> list[tuple[str, str]]:
     certificate = result.certificate
     facts = [
         ("rows", f"{result.n_rows:,}"),
@@ -213,10 +213,11 @@ def _facts(result: Adjustment) -> list[tuple[str, str]]:
     return facts
 
 
-def _moved(result: Adjustment, moved: Moves) -> list[str]:
+def _moved(result: Result, moved: RowChanges) -> list[str]:
     n, entries = result.n_rows, result.n_rows * result.model.n_classes
-    have = "has" if moved.turned == 1 else "have"
-    said = [f"{moved.turned:,} of {counted(n, 'row')} {have} another most probable class now ({moved.turned / n:.1%})."]
+    changed = moved.new_top_class
+    have = "has" if changed == 1 else "have"
+    said = [f"{changed:,} of {counted(n, 'row')} {have} another most probable class now ({changed / n:.1%})."]
     if (moved.zeros_before or moved.zeros_after) and not result.model.reading.from_logits:
         said.append(
             f"{moved.zeros_before:,} of {entries:,} entries were exactly 0 before, and {moved.zeros_after:,} are now. "
@@ -227,7 +228,7 @@ def _moved(result: Adjustment, moved: Moves) -> list[str]:
     return said
 
 
-def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, Any]]:
+def _extremes(result: Result, moved: RowChanges) -> list[dict[str, Any]]:
     """The rows that moved farthest: what was most probable before and after."""
     names = _names(result)
 
@@ -236,13 +237,13 @@ def _extremes(result: Adjustment, moved: Moves) -> list[dict[str, Any]]:
         return {"name": short(names[j]), "probability": number(row[j])}
 
     return [
-        {"row": one.row, "moved": number(one.moved), "before": likely(one.before), "after": likely(one.after)}
+        {"row": one.row, "moved": number(one.divergence), "before": likely(one.before), "after": likely(one.after)}
         for one in moved.extremes
-        if one.moved > 1e-12
+        if one.divergence > 1e-12
     ]
 
 
-def _compared(result: Adjustment, rows: Rows, y: Any, old_rates: Any) -> Comparison:
+def _compared(result: Result, rows: AllRows, y: Any, old_rates: Any) -> Comparison:
     """What each procedure was worth, by the labels."""
     losses = (Log(), Brier()) if result.procedure == "prior" else (result.loss, Log(), Brier())
     return compare(
@@ -257,11 +258,11 @@ def _compared(result: Adjustment, rows: Rows, y: Any, old_rates: Any) -> Compari
     )
 
 
-def _one_in(result: Adjustment, moved: Moves) -> str:
+def _one_in(result: Result, moved: RowChanges) -> str:
     return f"Drawn from one row in {round(result.n_rows / len(moved.before))}."
 
 
-def _worth(found: Comparison, result: Adjustment) -> dict[str, Any]:
+def _worth(found: Comparison, result: Result) -> dict[str, Any]:
     losses = [short_name(loss) for loss in found.losses]
     notes = list(found.notes)
     if result.model.reading.smoothing:
@@ -283,7 +284,7 @@ def _cell(found: Comparison, i: int, j: int) -> dict[str, str]:
     }
 
 
-def _names(result: Adjustment) -> list[str]:
+def _names(result: Result) -> list[str]:
     k = result.model.n_classes
     return [f"class {j}" for j in range(k)] if result.classes is None else [str(name) for name in result.classes]
 

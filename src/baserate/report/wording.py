@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from baserate.losses.base import short_name
-from baserate.result.adjustment import Adjustment
+from baserate.result.record import Result
 
 _NAMES = {
     "log": "log loss",
@@ -18,7 +18,7 @@ _NAMES = {
 _LONGEST = 60  # characters of a name in a sentence
 
 
-def loss_name(result: Adjustment) -> str:
+def loss_name(result: Result) -> str:
     """What the loss is called in a sentence."""
     name = short_name(result.loss)
     return _NAMES.get(name, f"loss {name}")

@@ -1,24 +1,26 @@
-"""An adjustment in words, for terminals and notebooks."""
+"""A result in words, for terminals and notebooks."""
 
 from __future__ import annotations
 
 import html as _html
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.support.arrays import FloatArray
+from baserate.result.facts import facts
 
 if TYPE_CHECKING:
-    from baserate.result.adjustment import Adjustment
+    from baserate.result.record import Result
 
-_SHOWN = 12  # classes in a table; of more, those that changed most
+_SHOWN = 12  # Classes in a table; of more, those that changed most.
+_LONGEST_NAME = 30
 
 
-def summary(result: Adjustment) -> str:
+def summary(result: Result) -> str:
     """Several lines of plain text."""
-    lines = [_title(result), *(f"  {line}" for line in _facts(result)), ""]
-    header, rows, hidden = _table(result)
+    about = facts(result)
+    lines = [_title(about), *(f"  {line}" for line in _statements(about)), ""]
+    header, rows, hidden = _table(about)
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for name, *cells in [header, *rows]:
         aligned = "".join(f"  {cell.rjust(width)}" for cell, width in zip(cells, widths[1:], strict=True))
@@ -26,17 +28,18 @@ def summary(result: Adjustment) -> str:
     return "\n".join(lines + ([f"  ... and {hidden} classes that changed less"] if hidden else []))
 
 
-def html(result: Adjustment) -> str:
-    """A small HTML fragment; everything that comes from outside is escaped."""
-    header, rows, hidden = _table(result)
+def html(result: Result) -> str:
+    """A small HTML fragment; class names and other text of the caller are escaped."""
+    about = facts(result)
+    header, rows, hidden = _table(about)
     head, *body = (
         "<tr>" + "".join(_cell(tag, i, text) for i, text in enumerate(row)) + "</tr>"
         for tag, row in [("th", header), *(("td", row) for row in rows)]
     )
     more = f"<p>&hellip; and {hidden} classes that changed less</p>" if hidden else ""
-    facts = "".join(f"<li>{_html.escape(fact)}</li>" for fact in _facts(result))
+    statements = "".join(f"<li>{_html.escape(line)}</li>" for line in _statements(about))
     return (
-        f"<div><strong>{_html.escape(_title(result))}</strong><ul>{facts}</ul>"
+        f"<div><strong>{_html.escape(_title(about))}</strong><ul>{statements}</ul>"
         f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{more}</div>"
     )
 
@@ -46,77 +49,67 @@ def _cell(tag: str, column: int, text: str) -> str:
     return f"<{tag} style='text-align:{side};padding:0.1em 0.6em'>{_html.escape(text)}</{tag}>"
 
 
-def _title(result: Adjustment) -> str:
-    kind = {"prior": "Prior probability adjustment"}.get(
-        result.procedure, f"{'Bounded' if result.bounded else 'Unbounded'} adjustment for {_loss(result)}"
-    )
-    return f"{kind}: {counted(result.n_rows, 'row')}, {result.model.n_classes} classes"
+def _title(about: dict[str, Any]) -> str:
+    kind = f"{'Bounded' if about['bounded'] else 'Unbounded'} adjustment for {_loss(about['loss'])}"
+    if about["procedure"] == "prior":
+        kind = "Prior probability adjustment"
+    return f"{kind}: {counted(about['n_rows'], 'row')}, {about['n_classes']} classes"
 
 
 def counted(n: int, what: str) -> str:
-    """A number with its noun, in the plural if it is not 1: "1,000 rows", "2 classes"."""
+    """A number with its noun, in the plural unless it is 1: "1,000 rows", "2 classes"."""
     return f"{n:,} {what if n == 1 else what + ('es' if what.endswith('s') else 's')}"
 
 
-def _facts(result: Adjustment) -> list[str]:
-    certificate = result.certificate
-    fall, prior = certificate.loss_reduction, result.procedure == "prior"
-    change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
-    weighted = certificate.batch_size != result.n_rows
-    condition = certificate.known.condition(approximate=weighted)
+def _statements(about: dict[str, Any]) -> list[str]:
+    fall, is_prior = about["loss_reduction"], about["procedure"] == "prior"
     if np.isnan(fall):
-        return ["made without rows, so nothing is guaranteed for any"]
-    facts = [f"mean {'log ' if prior else ''}loss {change}, {condition}"]
-    if result.model.reading.smoothing:
-        facts.append(f"predictions were smoothed by {result.model.reading.smoothing:g}, and are compared as smoothed")
-    if prior:
-        facts.append(f"the mean of the answer misses the wanted rates by up to {_bound(certificate.residual)}")
-    else:
-        gap = _bound(certificate.gap)
-        facts.append(f"rates off by at most {_bound(certificate.residual)}, duality gap at most {gap}")
-        state = "converged" if result.converged else "NOT CONVERGED"
-        facts.append(f"{state} in {result.n_passes} passes ({result.engine} engine)")
-    return facts
+        return ["made without rows, so nothing is guaranteed"]
+    change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
+    lines = [f"mean {'log ' if is_prior else ''}loss {change}, {about['condition']}"]
+    if about["smoothing"]:
+        lines.append(f"predictions were smoothed by {about['smoothing']:g}; the loss is relative to the smoothed ones")
+    if is_prior:
+        lines.append(f"the mean of the adjusted predictions misses the rates by up to {_bound(about['residual'])}")
+        return lines
+    lines.append(f"rates off by at most {_bound(about['residual'])}, duality gap at most {_bound(about['gap'])}")
+    state = "converged" if about["converged"] else "NOT CONVERGED"
+    lines.append(f"{state} in {about['n_passes']} passes ({about['engine']} engine)")
+    return lines
 
 
 def _bound(value: float) -> str:
-    """Two digits, or the next power of ten where it is small; below 1e-12 lies rounding, another on every machine."""
+    """Two digits, or the next power of ten where it is small; below 1e-12 it is rounding, which machines differ in."""
     if value >= 1e-6:
         return f"{value:.2g}"
     return f"{10.0 ** np.ceil(np.log10(max(value, 1e-12)) - 1e-9):.0e}"
 
 
-def _loss(result: Adjustment) -> str:
-    name = repr(result.loss)
-    return name if len(name) <= 60 else f"{type(result.loss).__name__}(...)"
+def _loss(loss: str) -> str:
+    return loss if len(loss) <= 60 else f"{loss.partition('(')[0]}(...)"
 
 
-def _table(result: Adjustment) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
-    """Header, rows, and how many classes are not shown."""
-    k = result.model.n_classes
-    names = [str(j) for j in range(k)] if result.classes is None else [_printable(str(c)) for c in result.classes]
-    names = [name if len(name) <= 30 else name[:27] + "..." for name in names]
-    order = np.arange(k)
-    if k > _SHOWN:
-        order = np.sort(np.argsort(-np.abs(result.rates - result.before), kind="stable")[:_SHOWN])
-    columns: list[tuple[str, list[str]]] = [("before", _numbers(result.before))]
-    if result.certificate.known.kind == "exact":
-        columns.append(("wanted", _numbers(result.wanted)))
-    else:
-        low, high = result.certificate.bounds
-        columns += [("at least", _numbers(low)), ("at most", _numbers(high))]
-    columns += [("achieved", _numbers(result.rates)), ("shift", [f"{value:+.4g}" for value in result.shift])]
-    header = ("class", *(name for name, _ in columns))
-    return header, [(names[j], *(cells[j] for _, cells in columns)) for j in order], k - len(order)
+def _table(about: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
+    """Header, rows, and the number of classes that are not shown."""
+    classes = about["classes"]
+    shown = list(range(len(classes)))
+    if len(classes) > _SHOWN:
+        change = np.array([abs(one["achieved"] - one["before"]) for one in classes])
+        shown = sorted(np.argsort(-change, kind="stable")[:_SHOWN].tolist())
+    requested = ["wanted"] if about["rates_kind"] == "exact" else ["at_least", "at_most"]
+    columns = ["before", *requested, "achieved"]
+    rows = [
+        (_name(one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}")
+        for one in (classes[j] for j in shown)
+    ]
+    header = ("class", *(column.replace("_", " ") for column in columns), "shift")
+    return header, rows, len(classes) - len(shown)
 
 
-def _printable(name: str) -> str:
-    """A name in one line, without codes that a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in name)
-
-
-def _numbers(values: FloatArray) -> list[str]:
-    return [_number(value) for value in values]
+def _name(name: Any) -> str:
+    """A class name in one short line, without control characters that a terminal would obey."""
+    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 3] + "..."
 
 
 def _number(value: float) -> str:

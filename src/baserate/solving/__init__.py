@@ -1,1 +1,17 @@
-"""From the arguments of a caller to a solved problem."""
+"""From the arguments of a caller to a result: parse the request, open the rows, fit, and state the guarantee."""
+
+from baserate.solving.predictions import read_predictions
+from baserate.solving.procedures import adjusted, prior_adjusted, requested
+from baserate.solving.request import Request
+from baserate.solving.solve import apply_shift, solve, solve_again
+
+__all__ = [
+    "Request",
+    "adjusted",
+    "apply_shift",
+    "prior_adjusted",
+    "read_predictions",
+    "requested",
+    "solve",
+    "solve_again",
+]

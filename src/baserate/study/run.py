@@ -21,7 +21,6 @@ from baserate.analysis.compare import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.validation import listed
 from baserate.losses import Brier, Log
-from baserate.passes.numba_passes import prepare
 from baserate.study.corpus import Corpus, Report, in_parallel
 from baserate.study.findings import (
     ACCOUNTS,
@@ -239,8 +238,6 @@ def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
 
     start = time.perf_counter()
     data = _cached(path, plan.rules, plan.seed).sets[fold]
-    for loss in (Brier(), Log()):  # each adjustment is small, but there are thousands
-        prepare(loss, data.probs.shape[1], data.probs.dtype, 1000 * data.probs.size)
     try:
         rows = rows_of(data, plan)
     except BaserateError as error:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from baserate.adjust import additive, adjust, prior_adjust
 from baserate.analysis import shifts
 from baserate.errors import ImpossibleShift
-from baserate.rates import Rates
-from baserate.result.adjustment import Adjustment
+from baserate.passes.choice import kernels_for_batches
+from baserate.rates import Rates, RatesLike
+from baserate.result.record import Result
+from baserate.solving import adjusted, prior_adjusted
 from baserate.study.runs import PredictionSet, seed_of
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -110,22 +111,30 @@ def tasks_of(
                 yield Skipped(kind, error, obstacle.cause)
 
 
-def _to_set(loss: str) -> Callable[[Task], Adjustment]:
+_ALL_TASKS = 1 << 40  # Each adjustment is small, but there are thousands, so that compiled kernels are worth loading.
+
+
+def _adjust(given: Task, rates: RatesLike, loss: str, *, bounded: bool = True) -> Result:
+    kernels = kernels_for_batches(_ALL_TASKS)
+    return adjusted(given.shifted.probs, rates, loss=loss, bounded=bounded, kernels=kernels)
+
+
+def _to_set(loss: str) -> Callable[[Task], Result]:
     """Adjust to all rates as far from the stated ones as these are from the truth, on either side."""
 
-    def run(given: Task) -> Adjustment:
+    def run(given: Task) -> Result:
         low, high = np.maximum(given.stated - given.width, 0.0), np.minimum(given.stated + given.width, 1.0)
-        return adjust(given.shifted.probs, Rates.between(low, high), loss=loss)
+        return _adjust(given, Rates.between(low, high), loss)
 
     return run
 
 
-ADJUSTERS: dict[str, Callable[[Task], Adjustment]] = {
-    "bga-brier": lambda given: adjust(given.shifted.probs, given.stated, loss="brier"),
-    "bga-log": lambda given: adjust(given.shifted.probs, given.stated, loss="log"),
-    "ppa": lambda given: prior_adjust(given.shifted.probs, given.shifted.training_rates, given.stated),
+ADJUSTERS: dict[str, Callable[[Task], Result]] = {
+    "bga-brier": lambda given: _adjust(given, given.stated, "brier"),
+    "bga-log": lambda given: _adjust(given, given.stated, "log"),
+    "ppa": lambda given: prior_adjusted(given.shifted.probs, given.shifted.training_rates, given.stated),
     "set-brier": _to_set("brier"),
     "set-log": _to_set("log"),
-    "uga-brier": lambda given: additive(given.shifted.probs, given.stated),
+    "uga-brier": lambda given: _adjust(given, given.stated, "brier", bounded=False),
 }
 """The paper's three adjusters, and ours: BGA to a set of rates, and unbounded (additive) adjustment."""

@@ -1,5 +1,5 @@
 """Rows in the partitions of a Dask array or dataframe."""
 
-from baserate.engines.dask.engine import DaskPartitions
+from baserate.engines.dask.engine import DaskEngine
 
-__all__ = ["DaskPartitions"]
+__all__ = ["DaskEngine"]

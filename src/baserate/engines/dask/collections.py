@@ -1,7 +1,7 @@
 """Dask arrays and dataframes: rows in partitions, on this machine or on others.
 
-Only this room knows what a Dask collection is. It takes one apart into delayed partitions, and puts delayed partitions
-together to a collection of the same kind. Nothing is computed here.
+Collections are split into delayed partitions, and delayed partitions are put together to a collection of the same kind.
+Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Partitions:
         The columns of a dataframe that hold the probabilities.
     n_classes : int
     dtype : numpy.dtype or None
-        Of every partition's matrix, if it is the same for all.
+        The dtype of every partition, if it is the same for all.
     lengths : tuple of int, or None
-        Rows of each partition, where they are known without a look.
+        Rows of each partition, if they are known without computing anything.
     what : str
-        What to call it in messages.
+        Its name in messages.
     """
 
     collection: Any
@@ -50,11 +50,11 @@ class Partitions:
 
     @property
     def meta(self) -> Any:
-        """A partition without rows, as the collection describes it."""
+        """A partition without rows."""
         return self.collection._meta if self.names is None else self.collection[self.names]._meta
 
     def delayed(self, extra: Sequence[Any] = (), *, optimized: bool = True) -> list[Any]:
-        """The partitions, each to be computed; those of a dataframe with the chosen columns and some extra ones."""
+        """The partitions as delayed objects; those of a dataframe have the chosen columns and some extra ones."""
         if self.names is None:
             return delayed_parts(self.collection, optimized=optimized)
         return delayed_parts(self.collection[[*self.names, *(name for name in extra if name not in self.names)]])
@@ -79,7 +79,7 @@ class Partitions:
         from dask.base import tokenize
         from dask.highlevelgraph import HighLevelGraph
 
-        # One layer for all: a concatenation of arrays of one block each would have two a partition.
+        # One layer for all: a concatenation of arrays of one block each would have two layers per partition.
         name = f"adjusted-{tokenize([part.key for part in parts])}"
         layer = {(name, i, 0): part.key for i, part in enumerate(parts)}
         graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
@@ -93,20 +93,20 @@ def is_partitioned(probs: object) -> bool:
 
 
 def delayed_parts(collection: Any, *, optimized: bool = True) -> list[Any]:
-    """The partitions of a Dask array in chunks of whole rows, of a dataframe or of a series, each to be computed.
+    """The partitions of a Dask array in chunks of whole rows, of a dataframe or of a series, as delayed objects.
 
-    What becomes part of another array should not be ``optimized``: that array will be, and a cluster complains if tasks
-    were joined once for one use and twice for another.
+    Partitions that become part of another array should not be ``optimized``: that array will be optimized as a whole,
+    and a cluster complains if the same tasks are fused in different ways.
     """
     if hasattr(type(collection), "numblocks"):
         return list(collection.to_delayed(optimize_graph=optimized).ravel())
-    # Columns that nobody asked for are not read. But the optimizer's last stage would also join the partitions of files
-    # of which few columns are read; and then neither weights nor the answer would fit the rows.
+    # Simplifying drops columns that are not needed. The last stage of the optimizer is left out: it would also merge
+    # partitions of files from which few columns are read, and then weights and answer would not match the rows.
     return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
 def known_lengths(collection: Any) -> tuple[int, ...] | None:
-    """Rows of each chunk of a Dask array, unless nobody knows yet."""
+    """Rows of each chunk of a Dask array, or None if they are unknown."""
     chunks = getattr(collection, "chunks", None)
     if chunks is None or any(np.isnan(size) for size in chunks[0]):
         return None
@@ -120,10 +120,10 @@ def partitioned(probs: Any, choice: Choice, *, what: str = "probs") -> Partition
     ----------
     probs : Dask array or dataframe
     choice : Choice
-        What was said about the columns of a dataframe.
+        What is known about the columns of a dataframe.
     what : str
     """
-    if hasattr(type(probs), "numblocks"):  # of the type, since a delayed object seems to have everything
+    if hasattr(type(probs), "numblocks"):  # Of the type: a delayed object seems to have every attribute.
         if choice.columns is not None:
             raise BadOption(f"columns= selects columns of a dataframe, but {what} is a Dask {type(probs).__name__}")
         return _array(probs, what)
@@ -153,7 +153,7 @@ def _dataframe(probs: Any, choice: Choice, what: str) -> Partitions:
     there = list(probs.columns)
     if len(set(there)) < len(there):
         raise BadProbabilities(f"{what} has several columns of one name among {listed(there)}; rename them")
-    # An adjustment that knows the names of its classes finds them among others.
+    # A fitted adjustment finds the columns of its classes among others.
     columns = choice.among(there, what=what, all_of=not (choice.ordered and choice.named))
     dtypes = list(probs[list(columns.names)].dtypes)
     plain = all(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes)

@@ -1,8 +1,8 @@
-"""Rows in the partitions of a Dask collection: tasks go to the rows, sums come back.
+"""Rows in the partitions of a Dask collection: tasks are sent to the rows, and sums come back.
 
-What travels is a task of a few kilobytes to each partition, and the sums of a partition back. Once, in the first pass,
-some rows come along as a sample; how many does not depend on how many there are. The answer is a Dask collection that
-adjusts its partitions when it is computed, so adjusted rows do not travel either.
+A task of a few kilobytes is sent to each partition, and the sums of a partition are sent back. Once, in the first pass,
+some rows come along as a sample, whose size does not depend on the number of rows. The answer is a Dask collection that
+adjusts its partitions when it is computed, so adjusted rows are not transferred either.
 """
 
 from __future__ import annotations
@@ -13,132 +13,127 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.engines.base import Block, Engine, Sums, total
-from baserate.engines.dask import workers as dask_workers
-from baserate.engines.dask.collections import Partitions
-from baserate.engines.dask.graphs import ask, calls
+from baserate.core.contracts import Block, Engine, WrittenBlock, total
+from baserate.core.sampling import collected_size, sampled_rows
+from baserate.engines.dask import workers
+from baserate.engines.dask.collections import Partitions, is_partitioned, partitioned
+from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.rows import STRIDE, DaskRows
-from baserate.engines.memory import NumpyBlocks, sampled_rows
+from baserate.engines.memory import MemoryEngine
 from baserate.inputs.dataframes import take_apart
-from baserate.inputs.validation import Naming
+from baserate.inputs.reading import Naming
+from baserate.inputs.row_source import RowSource
 from baserate.support.arrays import CACHED, FloatArray
 
 T = TypeVar("T")
+S = TypeVar("S", bound=tuple[Any, ...])
 
-_SAMPLED_VALUES = 1 << 17  # of a sample in all: a megabyte, which any client can hold and solve in no time
-_SAMPLED_SHARE = 16  # One of so many rows at most: a sample is to be smaller than the input.
-_LEAST_SAMPLED = 1000  # Rows; fewer are no guide.
+_SAMPLE_VALUES = 1 << 17  # Values of the sample: a megabyte, which any client can hold and solve quickly.
 
 
 class PartitionNaming(Naming):
-    """Names of rows in partitions whose lengths nobody knows."""
+    """Names of rows in partitions whose lengths are unknown."""
 
     def row(self, i: int) -> str:
-        """A row by its partition and its number in that."""
+        """A row by its partition and its number within the partition."""
         return f"row {i % STRIDE} of partition {i // STRIDE}"
 
 
-class Kept(NamedTuple):
+class PickledTask(NamedTuple):
     """A task whose rows are the answer."""
 
     task: bytes
     block_values: int
 
 
-class DaskPartitions(Engine):
-    """A Dask array or dataframe.
-
-    Copies that travel with a task know how many rows there are and what they are called, and have none.
-    """
+class DaskEngine(Engine):
+    """A Dask array or dataframe."""
 
     name = "dask"
-    with_kernels = "dask, numba"
 
     @classmethod
-    def open(cls, probs: Any, sample_weight: Any) -> Self | None:
-        if not isinstance(probs, Partitions):
+    def open(cls, source: RowSource) -> Self | None:
+        if not is_partitioned(source.probs):
             return None
-        if probs.columns is not None:
-            take_apart(probs.meta, probs.names, what=probs.what)  # refuses columns that are no numbers
-        return cls(DaskRows(probs, sample_weight))
+        partitions = partitioned(source.probs, source.choice, what=source.argument)
+        if partitions.columns is not None:
+            take_apart(partitions.meta, partitions.names, what=partitions.what)  # rejects columns without numbers
+        return cls(partitions, DaskRows(partitions, source.sample_weight))
 
-    def __init__(self, rows: DaskRows) -> None:
+    def __init__(self, partitions: Partitions, rows: DaskRows) -> None:
+        self._partitions = partitions
         self._rows = rows
-        self._n_rows: int | None = None
-        self._n_values: int | None = None  # of a copy without rows
-        self._kept: Kept | None = None
-        self._sample: NumpyBlocks | None = None
-        self._first = True
-        self.n_classes, self.dtype = rows.source.n_classes, rows.source.dtype
+        self._answer: PickledTask | None = None
+        self._sample: MemoryEngine | None = None
+        self._has_read = False
+        self.n_classes, self.dtype = partitions.n_classes, partitions.dtype
+        self.columns = partitions.columns
         self.weighted = rows.weighted
-        self.naming = Naming(None if rows.source.columns is None else rows.source.columns.names)
 
     @property
-    def n_rows(self) -> int:  # type: ignore[override]  # counted when it is first wanted, which takes a pass
-        """How many rows there are."""
-        if self._n_rows is None:
-            self._n_rows = sum(self._rows.lengths)
-        return self._n_rows
+    def n_rows(self) -> int:  # type: ignore[override]  # Counted on first use, which takes a pass.
+        """Number of rows."""
+        return sum(self._rows.lengths)
 
     @property
     def n_values(self) -> int:
-        return self._rows.n_values if self._n_values is None else self._n_values
+        return self._rows.n_values
 
-    def __getstate__(self) -> dict[str, Any]:
-        names = ("_n_rows", "n_classes", "dtype", "weighted", "naming")
-        return {name: vars(self)[name] for name in names} | {"_n_values": self.n_values}
+    @property
+    def naming(self) -> Naming:  # type: ignore[override]  # It depends on whether the rows have been counted.
+        """How rows and columns are named in messages: by partition as long as the rows have not been counted."""
+        names = None if self._partitions.columns is None else self._partitions.columns.names
+        return Naming(names) if self._rows.counted else PartitionNaming(names)
 
     def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
-        for answers in self._pass(dask_workers.listed_answers, _as_bytes(task), block_values):
-            yield from answers
+        for results in self._run(workers.all_results, _pickled(task), block_values):
+            yield from results
 
-    def sum(self, task: Callable[[Block], Sums], block_values: int = CACHED) -> Sums:
-        parts = self._pass(dask_workers.summed, _as_bytes(task), block_values)
-        return total(part for part in parts if part)  # an empty partition has no sums
+    def sum(self, task: Callable[[Block], S], block_values: int = CACHED) -> S:
+        parts = self._run(workers.summed, _pickled(task), block_values)
+        return total(part for part in parts if part is not None)  # an empty partition has no sums
 
-    def write(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> Iterator[Sums]:
-        self._kept = Kept(_as_bytes(task), block_values)
-        parts = self._pass(dask_workers.written_sums, *self._kept)
-        return (part for part in parts if part)
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+        self._answer = PickledTask(_pickled(task), block_values)
+        parts = self._run(workers.written_sums, *self._answer)
+        return (part for part in parts if part is not None)
 
-    def put_off(self, task: Callable[[Block], tuple[FloatArray, Sums]], block_values: int = CACHED) -> None:
-        if not self._rows.counted:
-            self.naming = PartitionNaming(self.naming.columns)
-        self._kept = Kept(_as_bytes(task), block_values)
+    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> None:
+        self._answer = PickledTask(_pickled(task), block_values)
 
     def answer(self) -> Any:
         from dask.delayed import delayed
 
-        assert self._kept is not None
-        source, task = self._rows.source, delayed(self._kept.task)
-        options = [{"place": place, "block_values": self._kept.block_values} for place in self._rows.places()]
-        parts = calls(dask_workers.adjusted_rows, [(task, part) for part in self._rows.rows_as_they_are()], options)
+        assert self._answer is not None
+        source, task = self._partitions, delayed(self._answer.task)
+        options = [{"place": place, "block_values": self._answer.block_values} for place in self._rows.places()]
+        parts = calls(workers.adjusted_rows, [(task, part) for part in self._rows.for_answer()], options)
         lengths = self._rows.lengths if self._rows.counted else None
         meta = np.empty((0, source.n_classes))
         if source.names is not None:
             meta = take_apart(source.meta, source.names, selected=True)[1].wrap(meta)
         return source.like(parts, lengths, meta)
 
-    def again(self) -> Self:
-        return type(self)(self._rows)
+    def reopen(self) -> Self:
+        return type(self)(self._partitions, self._rows)
 
-    def sample(self, n_rows: int) -> NumpyBlocks | None:
+    def sample(self, n_rows: int) -> MemoryEngine | None:
         if self._sample is None or n_rows >= self._sample.n_rows:
             return self._sample
         return self._sample.sample(n_rows)
 
-    def _pass(self, run: Callable[..., Any], task: bytes, block_values: int) -> list[Any]:
+    def _run(self, function: Callable[..., Any], task: bytes, block_values: int) -> list[Any]:
         """Run a function of :mod:`baserate.engines.dask.workers` on every partition."""
         from dask.delayed import delayed
 
         self.progress.begin("reading", self.n_rows)
         shared = delayed(task)  # one for all partitions: with many classes it may have megabytes
         (parts, weights), places = self._rows.kept, self._rows.places()
-        given = [(shared, *one) for one in zip(parts, weights, strict=True)]
-        answers = calls(run, given, [{"place": place, "block_values": block_values} for place in places])
-        picks = self._picks() if self._first else []
-        found = ask([*answers, *picks])
-        self._first = False
+        arguments = [(shared, *one) for one in zip(parts, weights, strict=True)]
+        results = calls(function, arguments, [{"place": place, "block_values": block_values} for place in places])
+        picks = [] if self._has_read else self._picks()
+        found = compute_all([*results, *picks])
+        self._has_read = True
         if picks:
             self._sample = _as_sample(found[len(parts) :])
         for length in self._rows.lengths:
@@ -146,29 +141,29 @@ class DaskPartitions(Engine):
         return found[: len(parts)]
 
     def _picks(self) -> list[Any]:
-        """The rows of a sample from each partition, to be computed in passing."""
-        size = min(_SAMPLED_VALUES // self.n_classes, self.n_rows // _SAMPLED_SHARE)
-        if size < _LEAST_SAMPLED:
+        """The rows of the sample from each partition, to be computed in the first pass."""
+        size = collected_size(self.n_rows, self.n_classes, max_values=_SAMPLE_VALUES)
+        if size is None:
             return []
         chosen = self._rows.split(sampled_rows(self.n_rows, size))
         options = [{"place": p, "rows": rows} for p, rows in zip(self._rows.places(), chosen, strict=True)]
-        return calls(dask_workers.picked, zip(*self._rows.kept, strict=True), options)
+        return calls(workers.picked, zip(*self._rows.kept, strict=True), options)
 
 
-def _as_bytes(task: Callable[[Block], Any]) -> bytes:
-    import cloudpickle  # which Dask needs, too; tasks are closures, which pickle alone does not take
+def _pickled(task: Callable[[Block], Any]) -> bytes:
+    import cloudpickle  # Dask depends on it; tasks may hold functions of a user's loss, which pickle rejects.
 
     return bytes(cloudpickle.dumps(task))
 
 
-def _as_sample(picked: list[tuple[NDArray[Any], FloatArray | None]]) -> NumpyBlocks | None:
-    """An engine on the rows that came along."""
+def _as_sample(picked: list[tuple[NDArray[Any], FloatArray | None]]) -> MemoryEngine | None:
+    """An engine on the rows of the sample."""
     raw = np.concatenate([rows for rows, _ in picked if len(rows)])
     own = [weights for rows, weights in picked if weights is not None]
     weights = np.concatenate(own) if own else None
     if weights is None:
-        return NumpyBlocks(raw, None)
+        return MemoryEngine(raw, None)
     if not weights.any():
         return None
     weights /= weights.max()
-    return NumpyBlocks(raw, weights / weights.sum())
+    return MemoryEngine(raw, weights / weights.sum())

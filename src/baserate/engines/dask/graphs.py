@@ -1,7 +1,7 @@
-"""Delayed calls, one a partition, in one layer of a graph.
+"""Delayed calls, one per partition, in one layer of a graph.
 
-``dask.delayed`` gives every call a layer of its own, and what Dask does with layers takes a time that grows with the
-square of their number: at 4000 partitions three times as long as this.
+``dask.delayed`` gives every call a layer of its own, and the time that Dask spends on layers grows with the square of
+their number: at 4000 partitions it takes three times as long as this.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def calls(
     ----------
     run : callable
     arguments : iterable of tuples
-        What each call gets that has to be computed first; delayed objects, or None.
+        The arguments that have to be computed first: delayed objects, or None.
     options : iterable of dict
-        What each call gets besides.
+        The other arguments of each call.
 
     Returns
     -------
@@ -41,22 +41,22 @@ def calls(
 
 
 def concrete(parts: Sequence[Any]) -> list[Any]:
-    """Delayed objects that were persisted, each with a graph of its own, in one layer."""
+    """Persisted delayed objects, each of which has a graph of its own, in one layer."""
     return _in_one_layer(f"kept-{uuid.uuid4().hex}", {part.key: part.dask[part.key] for part in parts}, [])
 
 
-def ask(parts: Sequence[Any]) -> list[Any]:
-    """Compute delayed objects, and gather the answers in their order.
+def compute_all(parts: Sequence[Any]) -> list[Any]:
+    """Compute delayed objects, and return the results in their order.
 
-    Of several errors among the answers the first is raised, whoever was quicker.
+    If some results are errors, the first one in this order is raised, whichever was computed first.
     """
     from dask.base import compute
 
-    answers = list(compute(*parts))
-    for answer in answers:
-        if isinstance(answer, BaserateError):
-            raise answer
-    return answers
+    results = list(compute(*parts))
+    for result in results:
+        if isinstance(result, BaserateError):
+            raise result
+    return results
 
 
 def _in_one_layer(name: str, layer: dict[Any, Any], dependencies: Sequence[Any]) -> list[Any]:

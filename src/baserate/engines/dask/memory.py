@@ -1,4 +1,4 @@
-"""Whether predictions fit into memory beside what is there: on the workers of a cluster, or on this machine."""
+"""Whether predictions fit into the free memory of the workers of a cluster, or of this machine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from baserate.engines.dask.graphs import concrete
 
-_SHARE = 0.5  # Of the free memory; the other half is for what is computed from the predictions.
+_SHARE = 0.5  # Share of the free memory; the rest is for what is computed from the predictions.
 _GIGABYTE = 1e9
 
 logger = logging.getLogger("baserate")
 
 
 def persisted(parts: list[Any], n_bytes: int) -> list[Any] | None:
-    """Delayed partitions, kept in memory from now on, and released with the last reference; None if they do not fit.
+    """Delayed partitions, kept in memory until the last reference is gone; None if they do not fit.
 
     Parameters
     ----------
     parts : list of delayed
     n_bytes : int
-        What they take in all.
+        Their size in total.
     """
     from dask import local, threaded
     from dask.base import get_scheduler, persist
@@ -29,7 +29,7 @@ def persisted(parts: list[Any], n_bytes: int) -> list[Any] | None:
     get = get_scheduler(collections=parts)
     client = _client(get)
     if client is None and get not in (threaded.get, local.get_sync):
-        # What other processes have computed would all come here, and travel back in every pass.
+        # The partitions would be sent to this process, and back to the others in every pass.
         logger.info("the predictions are read again in each pass: the workers of this scheduler keep nothing")
         return None
     where = "this machine's" if client is None else "the cluster's"
@@ -46,14 +46,14 @@ def persisted(parts: list[Any], n_bytes: int) -> list[Any] | None:
 
 
 def _client(get: Any) -> Any:
-    """The client of a cluster, if that is who computes; distributed is not imported for it."""
+    """The client of a cluster, if there is one; this does not import distributed."""
     owner = getattr(get, "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
 
 
 def _free_there(client: Any) -> float:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    # A worker without a limit says 0; it may use what its machine has, of which nothing is known here.
+    # A worker without a limit reports 0. The memory of its machine is not known here.
     return float(sum(max((w["memory_limit"] or 0) - w.get("metrics", {}).get("memory", 0), 0) for w in workers))
 
 
@@ -63,7 +63,7 @@ def _free_here() -> float:
     except ImportError:
         try:
             return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        except (AttributeError, ValueError, OSError):  # this system does not tell
+        except (AttributeError, ValueError, OSError):  # not available on this system
             return 0.0
     return float(psutil.virtual_memory().available)
 

@@ -1,4 +1,4 @@
-"""The rows of a Dask collection as this side sees them: delayed partitions, their lengths and their weights."""
+"""The rows of a Dask collection on the client: delayed partitions, their lengths and their weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from baserate.engines.dask.collections import Partitions, delayed_parts, is_partitioned, known_lengths
-from baserate.engines.dask.graphs import ask, calls
+from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.memory import persisted
 from baserate.engines.dask.workers import Place, WeightSums, given_weights, length, weight_column, weight_sums
 from baserate.errors import BadProbabilities, BadWeights
@@ -18,13 +18,13 @@ from baserate.inputs.validation import as_weights
 from baserate.support.arrays import FloatArray, IndexArray
 
 STRIDE = 1 << 40
-"""Numbers that each partition has for its rows, where nobody knows how many there are before it."""
+"""Row numbers reserved for each partition as long as the lengths of the partitions before it are unknown."""
 
-_UNKNOWN_VALUES = 1 << 20  # of a partition that nobody has counted: enough to be worth some effort
+_UNKNOWN_VALUES = 1 << 20  # Assumed values of a partition that was not counted: enough to use kernels.
 
 
 class DaskRows:
-    """Rows and weights in partitions. Nothing is computed before somebody asks for what takes a look.
+    """Rows and weights in partitions. Nothing is computed before it is needed.
 
     Parameters
     ----------
@@ -38,10 +38,11 @@ class DaskRows:
         self._sample_weight = sample_weight
         self._weight_name = self._named_weights()
         self._lengths = source.lengths
+        self._persisted: tuple[list[Any], list[Any]] | None = None
 
     @cached_property
     def _parts(self) -> list[Any]:
-        """What the passes read, unless it is in memory."""
+        """The partitions that the passes read, unless they are kept in memory."""
         return self.source.delayed([self._weight_name] if self._weight_name is not None else ())
 
     @property
@@ -51,38 +52,41 @@ class DaskRows:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Rows of each partition; where they are not known, they are counted first."""
+        """Rows of each partition. If they are unknown, they are counted first, which takes a pass."""
         if self._lengths is None:
-            self._lengths = tuple(ask(calls(length, [(part,) for part in self._parts], [{}] * len(self._parts))))
+            counts = calls(length, [(part,) for part in self._parts], [{}] * len(self._parts))
+            self._lengths = tuple(compute_all(counts))
         if not any(self._lengths):
             raise BadProbabilities(f"{self.source.what} is empty: its shape is {(0, self.source.n_classes)}")
         return self._lengths
 
     @property
     def n_values(self) -> int:
-        """How many numbers there are, or a guess."""
+        """Number of values, or an estimate if the rows have not been counted."""
         if self._lengths is None:
             return self.n_partitions * _UNKNOWN_VALUES
         return sum(self._lengths) * self.source.n_classes
 
     @cached_property
     def kept(self) -> tuple[list[Any], list[Any]]:
-        """The partitions of the rows and of the weights (or None in their place), in memory if they fit."""
+        """The partitions of the rows and of the weights (or None in their place), kept in memory if they fit."""
         parts, weights = self._parts, self._weight_parts()
         itemsize = 8 if self.source.dtype is None else self.source.dtype.itemsize
         n_bytes = sum(self.lengths) * (self.source.n_classes * itemsize + 8 * self.weighted)
         both = persisted([*parts, *(w for w in weights if w is not None)], n_bytes)
         if both is None:
             return parts, weights
-        return both[: len(parts)], both[len(parts) :] or weights
+        self._persisted = both[: len(parts)], both[len(parts) :] or weights
+        return self._persisted
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """The largest weight, and the sum of all after they were divided by it, so that it cannot overflow."""
+        """The largest weight, and the sum of all weights divided by it, which cannot overflow."""
         if not self.weighted:
             return 1.0, 1.0
         starts = self.starts
-        found: list[WeightSums] = ask(calls(weight_sums, [(part,) for part in self.kept[1]], [{}] * len(starts)))
+        sums = calls(weight_sums, [(part,) for part in self.kept[1]], [{}] * len(starts))
+        found: list[WeightSums] = compute_all(sums)
         for i, (part, n) in enumerate(zip(found, self.lengths, strict=True)):
             if part.length != n:
                 raise BadWeights(f"partition {i} has {n} rows, but {part.length} weights")
@@ -102,24 +106,23 @@ class DaskRows:
         return [0, *np.cumsum(self.lengths)[:-1].tolist()]
 
     def places(self) -> list[Place]:
-        """What each partition has to know."""
+        """What the tasks on each partition need to know."""
         n_rows, scale = (sum(self.lengths), self.scale) if self.counted else (0, (1.0, 1.0))
         names, dtype = self.source.names, self.source.dtype
         return [Place(start, n_rows, scale, names, dtype) for start in self.starts]
 
-    def rows_as_they_are(self) -> list[Any]:
-        """The partitions to make an answer of: those in memory if a pass has put them there."""
-        in_memory = "kept" in vars(self) and self.kept[0] is not self._parts
-        return self.kept[0] if in_memory else self.source.delayed(optimized=False)
+    def for_answer(self) -> list[Any]:
+        """The partitions from which the answer is computed: those in memory if a pass has kept them."""
+        return self.source.delayed(optimized=False) if self._persisted is None else self._persisted[0]
 
     def split(self, rows: IndexArray) -> list[IndexArray]:
-        """Rising numbers of rows as numbers in each partition."""
+        """Increasing row numbers as numbers within each partition."""
         ends = np.searchsorted(rows, np.cumsum(self.lengths))
         return [part - start for part, start in zip(np.split(rows, ends[:-1]), self.starts, strict=True)]
 
     @property
     def n_partitions(self) -> int:
-        """How many partitions there are, empty ones included."""
+        """Number of partitions, empty ones included."""
         return int(self.source.collection.npartitions)
 
     def _named_weights(self) -> str | None:

@@ -1,12 +1,12 @@
 """What runs where the rows of a Dask collection are: tasks on the blocks of one partition.
 
-A task comes as bytes. So each partition works on a copy of the problem that knows nothing of the collection, whoever
-computes it, and a lazy answer holds on to nothing else.
+A task arrives as bytes. So a lazy answer holds on to the task only, and never to the collection.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.engines.base import Block, Sums, total
+from baserate.core.contracts import Block, total
 from baserate.errors import BadWeights, BaserateError
 from baserate.inputs.dataframes import Frame, take_apart
 from baserate.inputs.validation import as_matrix
@@ -32,13 +32,13 @@ class Place(NamedTuple):
     start : int
         Number of its first row in the whole input.
     n_rows : int
-        Of the whole input, or 0 where nobody has counted them.
+        Rows of the whole input, or 0 if they have not been counted.
     scale : tuple of float
-        The largest weight, and the sum of all after they were divided by it.
+        The largest weight, and the sum of all weights divided by it.
     names : list or None
         Columns of a dataframe that hold the probabilities.
     dtype : numpy.dtype or None
-        What the rows are made of, if that was promised.
+        The dtype of the rows, if it is known.
     """
 
     start: int
@@ -49,59 +49,66 @@ class Place(NamedTuple):
 
 
 class WeightSums(NamedTuple):
-    """What one partition of the weights adds to their scale, and its first bad one."""
+    """What one partition of the weights adds to their scale, and its first bad weight.
+
+    ``share`` is the sum of the weights divided by the largest one.
+    """
 
     length: int
     largest: float
     share: float
-    """Their sum, after they were divided by the largest."""
     bad: tuple[int, float] | None
 
 
-def telling(run: Callable[P, T]) -> Callable[P, T | BaserateError]:
-    """Answer an error of this package instead of raising it: which one a cluster passes on is a matter of luck."""
+def returns_errors(run: Callable[P, T]) -> Callable[P, T | BaserateError]:
+    """Return errors of this package instead of raising them, so that the first partition's error is the one shown."""
 
     @functools.wraps(run)
-    def careful(*args: P.args, **kwargs: P.kwargs) -> T | BaserateError:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T | BaserateError:
         try:
             return run(*args, **kwargs)
         except BaserateError as error:
             return error
 
-    return careful
+    return wrapper
 
 
-@telling
-def summed(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Sums:
-    """The sums of a task over the rows of a partition; nothing if it has none."""
-    return total(_answers(pickle.loads(task), part, weights, place, block_values))
+@returns_errors
+def summed(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Any:
+    """The sums of a task over the rows of a partition; None if it has no rows."""
+    return _total(_results(pickle.loads(task), part, weights, place, block_values))
 
 
-@telling
-def listed_answers(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> list[Any]:
-    """The answers of a task for the blocks of a partition."""
-    return list(_answers(pickle.loads(task), part, weights, place, block_values))
+@returns_errors
+def all_results(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> list[Any]:
+    """The results of a task for the blocks of a partition."""
+    return list(_results(pickle.loads(task), part, weights, place, block_values))
 
 
-@telling
-def written_sums(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Sums:
-    """The sums of a task that also answers rows; those are made again when somebody wants them."""
+@returns_errors
+def written_sums(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Any:
+    """The sums of a task that also returns rows; the rows are computed again when they are needed."""
     run = pickle.loads(task)
-    return total(_answers(lambda block: run(block)[1], part, weights, place, block_values))
+    return _total(_results(lambda block: run(block).sums, part, weights, place, block_values))
+
+
+def _total(parts: Iterator[Any]) -> Any:
+    first = next(parts, None)
+    return None if first is None else total(itertools.chain([first], parts))
 
 
 def adjusted_rows(task: bytes, part: Any, place: Place, block_values: int) -> Any:
-    """The rows that a task answers for a partition, in the form of the partition."""
+    """The rows that a task returns for a partition, in the form of the partition."""
     run = pickle.loads(task)
     raw, frame = matrix_of(part, place)
     rows = np.empty(raw.shape, dtype=np.float64, order="F" if frame is not None else "C")
     for block in _blocks(raw, None, place, block_values):  # rows do not depend on their weights
         start = block.start - place.start
-        rows[start : start + len(block.raw)] = run(block)[0]
+        rows[start : start + len(block.rows)] = run(block).rows
     return rows if frame is None else frame.wrap(rows)
 
 
-@telling
+@returns_errors
 def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> tuple[NDArray[Any], FloatArray | None]:
     """Some rows of a partition, by their numbers in it, and their weights."""
     raw, _ = matrix_of(part, place)
@@ -109,7 +116,7 @@ def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> tuple[NDA
 
 
 def matrix_of(part: Any, place: Place) -> tuple[NDArray[Any], Frame | None]:
-    """The matrix in a partition, and what it was besides if that was a dataframe."""
+    """The matrix of a partition, and what else it was if it is a dataframe."""
     if place.names is not None:
         raw, frame = take_apart(part, place.names, selected=True)
     else:
@@ -123,7 +130,7 @@ def length(part: Any) -> int:
 
 
 def given_weights(weights: FloatArray) -> FloatArray:
-    """Weights that came from the caller's side."""
+    """Weights that the caller passed."""
     return weights
 
 
@@ -132,9 +139,9 @@ def weight_column(part: Any, name: Any) -> NDArray[Any]:
     return np.asarray(part[name])
 
 
-@telling
+@returns_errors
 def weight_sums(weights: Any) -> WeightSums:
-    """Look through the weights of a partition."""
+    """Check and sum the weights of a partition."""
     w = _as_numbers(weights)
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
     if bad.size:
@@ -150,7 +157,7 @@ def _as_numbers(weights: Any) -> FloatArray:
     return values.astype(np.float64)
 
 
-def _answers(run: Callable[[Block], Any], part: Any, weights: Any, place: Place, block_values: int) -> Iterator[Any]:
+def _results(run: Callable[[Block], Any], part: Any, weights: Any, place: Place, block_values: int) -> Iterator[Any]:
     raw, _ = matrix_of(part, place)
     return map(run, _blocks(raw, weights, place, block_values))
 

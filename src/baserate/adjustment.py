@@ -1,0 +1,177 @@
+"""An adjustment: the result of solving a problem, with everything that can be done with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from baserate.errors import BaserateError
+from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import as_flag
+from baserate.losses.base import Loss
+from baserate.progress import SILENT, Progress
+from baserate.rates import Rates
+from baserate.report import write_report
+from baserate.result import saving
+from baserate.result.record import Result
+from baserate.solving import apply_shift, solve_again
+
+
+class Adjustment(Result):
+    """Adjusted predictions, and the shift that can adjust further rows.
+
+    Attributes
+    ----------
+    rates : array of shape (k,)
+        Mean of the adjusted rows.
+    wanted : array of shape (k,)
+        The requested rates; for a rate set, those that were chosen in it.
+    before : array of shape (k,)
+        Mean of the predictions.
+    certificate : Certificate
+    active : tuple of ActiveBound
+        The bounds that determine the rates.
+    converged : bool
+    n_passes : int
+        Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows.
+    n_rows : int
+    engine : str
+    bounded : bool
+    classes : tuple or None
+        Names of the columns.
+    procedure : str
+        "adjust" or "prior".
+    """
+
+    @classmethod
+    def of(cls, result: Result) -> Adjustment:
+        """The adjustment with the values of a result."""
+        return cls(**{field.name: getattr(result, field.name) for field in fields(Result)})
+
+    def apply(
+        self,
+        new_probs: Any,
+        *,
+        from_logits: bool | None = None,
+        normalize: bool = False,
+        columns: str | Sequence[Any] | None = None,
+        out: Any = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Adjust other rows by the same shift.
+
+        Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a lower loss. Use it for rows
+        from the same population.
+
+        Parameters
+        ----------
+        new_probs : array-like of shape (n, k) or (k,), dataframe, path, pyarrow.dataset.Dataset, or Dask collection
+            One row or many. Columns of a dataframe or file are matched by name.
+        from_logits : bool, optional
+            Whether these are logits; by default as in the fit.
+        normalize : bool, default False
+            Divide each row by its sum first.
+        columns : str or sequence, optional
+            The columns of a dataframe or file that hold the probabilities; by default those with the names of the
+            columns of the fit, or of its classes.
+        out : path-like, optional
+            Where adjusted files go; required for files, and only allowed for them.
+        progress : Progress, optional
+            Receives progress updates.
+
+        Returns
+        -------
+        array of the same shape, dataframe of the same kind, or the path of the adjusted files
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
+        >>> result.apply([0.5, 0.5]).round(3)
+        array([0.241, 0.759])
+        """
+        source = RowSource(
+            probs=new_probs,
+            columns=columns,
+            out=out,
+            progress=progress or SILENT,
+            argument="new_probs",
+            named_classes=self.classes,
+            fitted=True,
+            fitted_frame=self.frame,
+        )
+        logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
+        return apply_shift(self, source, from_logits=logits, normalize=as_flag("normalize", normalize))
+
+    def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
+        """Adjust the same rows to other rates, starting from the present shift.
+
+        The predictions are read again, so they must not have been changed in place since.
+
+        Parameters
+        ----------
+        rates : array-like of shape (k,), dict or Rates
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]], [0.5, 0.5])
+        >>> result.what_if([0.45, 0.55]).certificate.loss_reduction > result.certificate.loss_reduction
+        True
+        """
+        if self.procedure == "prior":
+            raise BaserateError("a prior adjustment is defined by its rates; call prior_adjust again with other ones")
+        if self.source is None:
+            raise BaserateError("this adjustment has a shift but no rows; call adjust(probs, rates) instead")
+        return type(self).of(solve_again(self, rates))
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        y: ArrayLike | None = None,
+        old_rates: Any = None,
+        title: str = "Predictions adjusted to class rates",
+        note: str = "",
+    ) -> None:
+        """Write a page about this adjustment: one self-contained HTML file, or Markdown.
+
+        It says what was done and what is guaranteed under which condition, and shows the rates and how rows changed. It
+        needs ``pip install "baserate[report]"``.
+
+        Parameters
+        ----------
+        path : path-like
+            Must end in ``.html`` or ``.md``.
+        y : array-like of shape (n,), optional
+            Labels of the rows; with them the report also compares the losses of all procedures.
+        old_rates : array-like of shape (k,), optional
+            Class rates in training, for prior adjustment as one of the procedures.
+        title, note : str
+        """
+        write_report(path, self, y=y, old_rates=old_rates, title=title, note=note)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
+        saving.save(self, path)
+
+
+def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustment:
+    """Read an adjustment that :meth:`Adjustment.save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    loss : Loss, optional
+        The loss, if it was made of Python functions, which a file cannot hold; it must have the same ``label``.
+
+    Raises
+    ------
+    BadFile
+        If the file is not a saved adjustment, has another version, or was changed.
+    """
+    return saving.load(Adjustment, path, loss)

@@ -1,0 +1,354 @@
+"""The two contracts on which everything else is built.
+
+:class:`RowPasses` is what is computed on a block of rows: a survey that checks the rows, the sums of the dual function
+at a shift, and the adjusted rows. :class:`Engine` is where the rows are: in memory, in files, on a cluster. Whoever can
+sum over rows can solve the problem, so an engine knows no mathematics, and passes know nothing of files or clusters.
+
+Sums are named tuples of float64 arrays that add field by field, see :func:`total`. Two extensions fit without a change:
+
+- *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. A shift then has
+  one row per cell, shape (C, k), and every sum has a leading axis of cells: ``mean`` (C, k), ``curvature`` (C, k, k).
+  Sums of any shape add, so engines do not notice.
+- *Other arrays.* ``Block.rows`` may be any array that the passes of the engine understand, such as a tensor on a GPU.
+  ``Engine.array_module`` says which, passes accept or decline it in ``RowPasses.for_rows``, and only sums,
+  which are NumPy arrays of k numbers, leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
+
+import numpy as np
+
+from baserate.inputs.columns import Columns
+from baserate.inputs.dataframes import Frame
+from baserate.inputs.reading import NUMBERED, Naming
+from baserate.inputs.row_source import RowSource
+from baserate.progress import SILENT, Progress
+from baserate.support.arrays import CACHED, FloatArray, IndexArray
+
+if TYPE_CHECKING:
+    from baserate.core.row_model import RowModel
+
+T = TypeVar("T")
+S = TypeVar("S", bound=tuple[Any, ...])
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    rows : array of shape (m, k)
+        The rows as the caller passed them.
+    weights : array of shape (m,)
+        Weights of the rows; those of all blocks sum to 1.
+    start : int
+        Number of the first row in the whole input.
+    scratch : array of shape (m, k), optional
+        Memory for these rows that keeps its values between passes until the adjusted rows are written.
+    cells : int array of shape (m,), optional
+        The cell of each row, for rates per group; None if all rows share one shift.
+    """
+
+    rows: Any
+    weights: FloatArray
+    start: int
+    scratch: FloatArray | None = None
+    cells: IndexArray | None = None
+
+    def as_numpy(self) -> Block:
+        """The block with NumPy arrays. Engines whose blocks hold other arrays override this."""
+        return self
+
+    def split(self, n_rows: int) -> Iterator[Block]:
+        """The block in pieces of at most ``n_rows`` rows."""
+        for first in range(0, len(self.weights), n_rows):
+            piece = slice(first, first + n_rows)
+            yield replace(
+                self,
+                rows=self.rows[piece],
+                weights=self.weights[piece],
+                start=self.start + first,
+                scratch=None if self.scratch is None else self.scratch[piece],
+                cells=None if self.cells is None else self.cells[piece],
+            )
+
+
+class SurveySums(NamedTuple):
+    """Sums that do not depend on the shift.
+
+    Attributes
+    ----------
+    mean : array of shape (k,)
+        Weighted sum of the predictions.
+    offset : float
+        Weighted sum of ``conj(eta)``, the constant of the dual function.
+    zeros : float
+        Number of hard zeros, for losses that cannot move them.
+    ceiling : float
+        Upper bound on the weighted sum of divergences that any adjustment can reach.
+    squared_weights : float
+    """
+
+    mean: FloatArray
+    offset: FloatArray
+    zeros: FloatArray
+    ceiling: FloatArray
+    squared_weights: FloatArray
+
+
+class DualSums(NamedTuple):
+    """Sums of the dual function at a shift.
+
+    Attributes
+    ----------
+    conjugate : float
+        Weighted sum of ``conj(eta + shift)``.
+    magnitude : float
+        Weighted sum of its absolute values, from which the rounding error is estimated.
+    mean : array of shape (k,)
+        Weighted sum of the adjusted rows.
+    curvature : array of shape (k, k), or (0, 0) if it was not requested
+        Weighted sum of the Jacobians of the row map.
+    """
+
+    conjugate: FloatArray
+    magnitude: FloatArray
+    mean: FloatArray
+    curvature: FloatArray
+
+
+class FirstSums(NamedTuple):
+    """Survey and dual sums of one pass."""
+
+    survey: SurveySums
+    dual: DualSums
+
+
+class WrittenSums(NamedTuple):
+    """Sums over adjusted rows: their divergence from the predictions, and the rows themselves, for all classes."""
+
+    divergence: FloatArray
+    mean: FloatArray
+
+
+class WrittenBlock(NamedTuple):
+    """Adjusted rows of a block, and sums over them."""
+
+    rows: Any
+    sums: Any
+
+
+class SolvedBlock(NamedTuple):
+    """A problem whose rows all lie in one block, solved and written by compiled code.
+
+    Attributes
+    ----------
+    shift : array of shape (k,)
+    n_passes : int
+        Passes over the block, the survey and the writing included.
+    survey : SurveySums
+    written : WrittenSums
+    """
+
+    shift: FloatArray
+    n_passes: int
+    survey: SurveySums
+    written: WrittenSums
+
+
+class RowPasses(ABC):
+    """What is computed on a block of rows, for one row model.
+
+    A shift has one number per kept class, shape (k,), or (C, k) where blocks have cells.
+    """
+
+    name: ClassVar[str]
+    """Shown in ``Adjustment.engine``."""
+    block_values: ClassVar[int] = CACHED
+    """How many values a block should have."""
+    last_resort: ClassVar[bool] = False
+    """Whether other implementations are asked first."""
+    solves_blocks: ClassVar[bool] = False
+    """Whether :meth:`solve` can solve small problems."""
+    model: RowModel
+
+    @classmethod
+    @abstractmethod
+    def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
+        """The passes for a model and the blocks of an engine, or None if they do not support them.
+
+        Parameters
+        ----------
+        model : RowModel
+        rows : Engine
+        kernels : "auto", "off" or "always"
+            The setting for compiled kernels. The choice depends on the arguments only, not on earlier calls.
+        """
+
+    @abstractmethod
+    def survey(self, block: Block) -> SurveySums:
+        """Check the rows, and sum what does not depend on the shift."""
+
+    @abstractmethod
+    def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
+        """The sums of the dual function at a shift, for rows that were surveyed."""
+
+    @abstractmethod
+    def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
+        """The adjusted rows, and :class:`WrittenSums`. ``check`` is for rows that were not surveyed; it has no sums."""
+
+    def with_model(self, model: RowModel) -> RowPasses:
+        """The passes for a changed model of the same rows. Passes are dataclasses with a field ``model``."""
+        return replace(self, model=model)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def first(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> FirstSums:
+        """Survey and dual sums from one pass."""
+        return FirstSums(self.survey(block), self.reduce(block, shift, curvature=curvature))
+
+    def measure(self, block: Block, shift: FloatArray) -> WrittenSums:
+        """The sums of :meth:`write`, where the adjusted rows are not needed."""
+        return cast(WrittenSums, self.write(replace(block, scratch=None), shift).sums)
+
+    def solve(self, block: Block, rates: FloatArray, target: Any) -> WrittenBlock | None:
+        """Solve a small problem with exact rates that lies in one block; its sums are a :class:`SolvedBlock`.
+
+        None if the problem is not an easy one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not solve blocks")
+
+
+class Engine(ABC):
+    """Runs tasks over blocks of rows, wherever the rows are.
+
+    A task may run in another thread or process. It holds the passes and a shift, never the engine.
+    """
+
+    name: ClassVar[str]
+    array_module: ClassVar[str] = "numpy"
+    """The kind of arrays in its blocks."""
+    last_resort: ClassVar[bool] = False
+    """Whether other engines are asked first."""
+    in_memory: ClassVar[bool] = False
+    """Whether the rows are in the memory of this process, so that writing them again is cheap."""
+    takes_out: ClassVar[bool] = False
+    """Whether the adjusted rows go to the path ``out=``."""
+
+    n_rows: int
+    n_classes: int
+    weighted: bool = False
+    """Whether rows may have unequal weights."""
+    dtype: np.dtype[Any] | None = None
+    """The dtype of every block, if it is the same for all."""
+    columns: Columns | None = None
+    """The columns of a table that hold the probabilities."""
+    frame: Frame | None = None
+    """For a dataframe: what is needed to return the adjusted rows in the same form."""
+    naming: Naming = NUMBERED
+    """How rows and columns are named in messages."""
+    progress: Progress = SILENT
+    """Receives progress updates."""
+
+    @property
+    def n_values(self) -> int:
+        """Number of values in all rows; an estimate where counting them would cost a pass."""
+        return self.n_rows * self.n_classes
+
+    @classmethod
+    @abstractmethod
+    def open(cls, source: RowSource) -> Self | None:
+        """An engine on these predictions, or None if they are not of its kind."""
+
+    @abstractmethod
+    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+        """Run a task on every block, and yield the results in the order of the rows.
+
+        ``block_values`` is the number of values that a block should have, for engines that can choose.
+        """
+
+    def sum(self, task: Callable[[Block], S], block_values: int = CACHED) -> S:
+        """Run a task that returns sums on every block, and add them up, where the blocks are if they are elsewhere."""
+        return total(self.map(task, block_values))
+
+    @abstractmethod
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+        """Run a task on every block, keep its rows in place of any that were kept before, and yield its sums."""
+
+    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> None:
+        """Keep the rows of a task whose sums are not needed. Engines that support it run the task later."""
+        for _ in self.write(task, block_values):
+            pass
+
+    @abstractmethod
+    def answer(self) -> Any:
+        """The rows that :meth:`write` kept."""
+
+    @abstractmethod
+    def reopen(self) -> Self:
+        """An engine on the same rows, with an answer of its own."""
+
+    def sample(self, n_rows: int) -> Engine | None:
+        """An engine on about ``n_rows`` of the rows, chosen at random but always the same ones.
+
+        None if that would cost a pass. An engine may collect a sample during its first pass.
+        """
+        return None
+
+    def describe(self, passes: RowPasses) -> str:
+        """The name of engine and passes together, for ``Adjustment.engine``."""
+        return self.name if passes.last_resort else f"{self.name}, {passes.name}"
+
+
+def implementations(contract: type[T], own: Sequence[type[T]]) -> Iterator[type[T]]:
+    """All classes that implement a contract: first those from outside this package, then ``own`` in their order."""
+    found = list(contract.__subclasses__())
+    for cls in found:
+        found.extend(cls.__subclasses__())
+    yield from (cls for cls in found if cls not in own)
+    yield from own
+
+
+def total(parts: Iterable[S]) -> S:
+    """The sum of named tuples of arrays, one per block, by Neumaier's compensated summation.
+
+    With compensation neither the number of blocks nor a billion rows cost digits. The order of the parts matters for
+    the last bit, so engines yield them in the order of the rows. Parts are added as they arrive, not collected.
+    """
+    first: S | None = None
+    sums: list[FloatArray] = []
+    lost: list[FloatArray] = []
+    for part in parts:
+        if first is None:
+            first, sums = part, [np.array(value, dtype=np.float64) for value in _leaves(part)]
+            continue
+        lost = lost or [np.zeros_like(value) for value in sums]
+        for i, value in enumerate(_leaves(part)):
+            new = sums[i] + value
+            with np.errstate(invalid="ignore"):  # an infinite value shows in the sum itself
+                lost[i] += np.where(np.abs(sums[i]) >= np.abs(value), (sums[i] - new) + value, (value - new) + sums[i])
+            sums[i] = new
+    if first is None:
+        raise ValueError("there is nothing to add")
+    if lost:
+        sums = [np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True)]
+    return cast(S, _rebuilt(first, iter(sums)))
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """The arrays of a tuple, those of tuples within it included."""
+    for field in part:
+        if isinstance(field, tuple):
+            yield from _leaves(field)
+        else:
+            yield field
+
+
+def _rebuilt(like: Any, leaves: Iterator[FloatArray]) -> Any:
+    """A tuple like another one with new arrays."""
+    fields = [_rebuilt(field, leaves) if isinstance(field, tuple) else next(leaves) for field in like]
+    return type(like)(*fields) if hasattr(like, "_fields") else tuple(fields)

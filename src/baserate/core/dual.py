@@ -1,0 +1,144 @@
+"""The adjustment problem and its dual: shapes and signs in one place.
+
+With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``T`` what is known of the rates, a convex set whose
+simplest form is one point, and ``lam`` the shift (k):
+
+    primal   minimise  sum_i w_i d(p_i, a_i)   over rows a_i of the simplex with  sum_i w_i a_i in T
+    dual     g(lam) = sum_i w_i [ conj(eta_i) - conj(eta_i + lam) ] + h(lam),         eta_i = link(p_i)
+             h(lam)     = min over t in T of <lam, t>
+             gradient   t - sum_i w_i a_i(lam),         a_i(lam) = row_map(eta_i + lam),  t where that minimum is
+             curvature  sum_i w_i J_i                   (of the first term)
+
+Every value of the dual, not only its maximum, is a guarantee: on any labels whose weighted mean lies in ``T``, the mean
+loss of the rows ``a(lam)`` is below that of ``p`` by at least ``g(lam)``. See docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
+from baserate.core.newton import Point, Target
+from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.core.start import dual_point
+from baserate.rates.sets import RateSet
+from baserate.support.arrays import FloatArray
+
+
+class Survey(NamedTuple):
+    """What the first pass learns about the rows.
+
+    Attributes
+    ----------
+    mean : array of shape (k,)
+        Mean prediction.
+    offset : float
+        ``sum_i w_i conj(eta_i)``, from which the dual is measured.
+    n_zeros : int
+        Hard zeros among the predictions, for losses that cannot move them.
+    ceiling : float
+        No primal objective, and so no dual value, can exceed this.
+    effective_rows : float
+        ``1 / sum_i w_i^2``: n for equal weights (Kish's effective sample size).
+    """
+
+    mean: FloatArray
+    offset: float
+    n_zeros: int
+    ceiling: float
+    effective_rows: float
+
+    @classmethod
+    def of(cls, sums: SurveySums) -> Survey:
+        """The survey of all rows from its sums."""
+        effective = 1.0 / float(sums.squared_weights)
+        return cls(sums.mean, float(sums.offset), int(sums.zeros), float(sums.ceiling), effective)
+
+
+class Written(NamedTuple):
+    """Mean divergence of the adjusted rows from the predictions, and their mean, for all classes."""
+
+    divergence: float
+    mean: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """The dual function of the rows that an engine holds. Each method is one pass over the rows.
+
+    Attributes
+    ----------
+    rows : Engine
+    passes : RowPasses
+    rate_set : RateSet
+        The possible rates, for all classes.
+    """
+
+    rows: Engine
+    passes: RowPasses
+    rate_set: RateSet
+
+    @property
+    def model(self) -> RowModel:
+        """What is done to a row, except for the shift."""
+        return self.passes.model
+
+    @cached_property
+    def kept_rate_set(self) -> RateSet:
+        """The rate set in the coordinates of the kept classes."""
+        return self.rate_set.take(self.model.kept_classes)
+
+    def survey(self) -> Survey:
+        """Check every row, and sum what does not depend on the shift."""
+        return Survey.of(self.rows.sum(self.passes.survey, self.passes.block_values))
+
+    def first(self, shift: FloatArray, *, curvature: bool = True) -> tuple[Survey, Point]:
+        """The survey and the dual at a shift, from one pass."""
+        task = partial(self.passes.first, shift=shift, curvature=curvature)
+        sums = self.rows.sum(task, self.passes.block_values)
+        survey = Survey.of(sums.survey)
+        return survey, self._point(survey, shift, sums.dual)
+
+    def evaluate(self, survey: Survey, shift: FloatArray, *, curvature: bool = True) -> Point:
+        """The dual at a shift, for rows that were surveyed and not written since."""
+        task = partial(self.passes.reduce, shift=shift, curvature=curvature)
+        return self._point(survey, shift, self.rows.sum(task, self.passes.block_values))
+
+    def write(self, shift: FloatArray) -> Written:
+        """Write the adjusted rows."""
+        task = partial(self.passes.write, shift=shift)
+        divergence, mean = total(self.rows.write(task, self.passes.block_values))
+        return Written(float(divergence), mean)
+
+    def measure(self, shift: FloatArray) -> Written:
+        """What :meth:`write` returns, without keeping the rows."""
+        divergence, mean = self.rows.sum(partial(self.passes.measure, shift=shift), self.passes.block_values)
+        return Written(float(divergence), mean)
+
+    def solve_in_one_block(self, target: Target) -> SolvedBlock | None:
+        """Solve and write a problem with exact rates whose rows all lie in one block, if the passes can do that."""
+        rates = self.kept_rate_set.low
+
+        def task(block: Block) -> WrittenBlock:
+            solved = self.passes.solve(block, rates, target) if len(block.weights) == self.rows.n_rows else None
+            return solved or WrittenBlock(block.rows[:0], None)
+
+        solved, *_ = self.rows.write(task, self.passes.block_values)
+        return solved if isinstance(solved, SolvedBlock) else None
+
+    def written_point(self, shift: FloatArray, written: Written) -> Point:
+        """The dual at a shift whose rows were written, without its curvature."""
+        mean = written.mean[self.model.kept_classes]
+        wanted = self.kept_rate_set.support(shift, mean)
+        return Point(shift, written.divergence + float(shift @ (wanted - mean)), wanted, mean, NO_CURVATURE, 0.0)
+
+    def with_rows(self, rows: Engine) -> Dual:
+        """The dual of other rows of the same kind, such as a sample."""
+        return replace(self, rows=rows)
+
+    def _point(self, survey: Survey, shift: FloatArray, sums: DualSums) -> Point:
+        point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return point

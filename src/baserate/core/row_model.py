@@ -1,0 +1,175 @@
+"""What is done to a single row, except for the shift.
+
+With ``p`` a prediction and ``lam`` the shift, a row becomes ``a = row_map(link(p) + lam)``; see
+:mod:`baserate.losses.base`. Names that users see map to those of the mathematics here: probs = p, shift = lam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baserate.core.contracts import DualSums
+from baserate.errors import BadProbabilities, InfeasibleRates, Option
+from baserate.inputs.reading import Naming, Reading
+from baserate.losses.base import Loss
+from baserate.losses.softened import Softened
+from baserate.rates.sets import RateSet
+from baserate.support.arrays import FloatArray, IndexArray
+
+NO_CURVATURE = np.zeros((0, 0))
+"""The curvature of a pass that was not asked for it."""
+
+_BOUNDED = Option("bounded", "True")
+_ZEROS = Option("zeros", "1e-6")
+
+
+class RowPairs(NamedTuple):
+    """Predictions and adjusted rows, both of shape (m, k)."""
+
+    before: FloatArray
+    after: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RowModel:
+    """How a row is read and adjusted, except for the shift.
+
+    Attributes
+    ----------
+    loss : Loss
+    bounded : bool
+        Whether entries must stay in [0, 1].
+    n_classes : int
+    kept_classes : array of int
+        The classes that may get probability; the others have rate 0. Shifts and dual points have these columns.
+    reading : Reading
+    limit_levels : array of int, optional
+        For rates that are reached only in the limit of an infinite shift: a row gives probability only to the highest
+        level among the classes that it allows.
+    softness : float
+        Share of Brier loss that was mixed in to make a problem solvable in floating point; see ``Softened``.
+    """
+
+    loss: Loss
+    bounded: bool
+    n_classes: int
+    kept_classes: IndexArray
+    reading: Reading
+    limit_levels: IndexArray | None = None
+    softness: float = 0.0
+
+    @property
+    def keeps_all_classes(self) -> bool:
+        """Whether every class may get probability."""
+        return len(self.kept_classes) == self.n_classes
+
+    @cached_property
+    def solved_loss(self) -> Loss:
+        """The loss whose divergence is minimised: ``loss``, or its softened form."""
+        return Softened(self.loss, self.softness) if self.softness else self.loss
+
+    @cached_property
+    def kept_loss(self) -> Loss:
+        """That loss in the coordinates of the kept classes."""
+        if self.keeps_all_classes:
+            return self.solved_loss
+        return self.solved_loss.on_face(self.kept_classes, self.n_classes)
+
+    @cached_property
+    def corner_values(self) -> FloatArray:
+        """The generator at each corner of the simplex."""
+        return self.solved_loss.phi(np.eye(self.n_classes))
+
+    def probs(self, rows: FloatArray) -> FloatArray:
+        """Predictions (m, k) of clean rows."""
+        return self.loss.probs_of_logits(rows) if self.reading.from_logits else rows
+
+    def dual_points(self, rows: FloatArray) -> FloatArray:
+        """``eta``: the dual points of clean rows, for all classes."""
+        return self.solved_loss.link_logits(rows) if self.reading.from_logits else self.solved_loss.link(rows)
+
+    def kept(self, columns: FloatArray) -> FloatArray:
+        """The columns of the kept classes."""
+        return columns if self.keeps_all_classes else columns[:, self.kept_classes]
+
+    def shifted(self, eta: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The shifted dual points, and the adjusted rows ``a`` that belong to them."""
+        # Column-major order: sums along short rows then run over long columns, which is twice as fast.
+        x = np.asfortranarray(eta) + shift
+        if self.limit_levels is not None:
+            level = np.where(np.isneginf(eta), -1, self.limit_levels)
+            x = np.where(level < level.max(axis=1, keepdims=True), -np.inf, x)
+        if len(self.kept_classes) == 1 and self.bounded:
+            return x, np.ones_like(x)
+        return x, self.kept_loss.row_map(x, bounded=self.bounded)
+
+    def dual_sums(self, eta: FloatArray, weights: FloatArray, shift: FloatArray, *, curvature: bool = True) -> DualSums:
+        """The sums of the dual function over rows with the dual points ``eta`` of the kept classes."""
+        x, a = self.shifted(eta, shift)
+        conjugate = self.kept_loss.conjugate(x, a)
+        bend = self.kept_loss.jacobian(a, weights, bounded=self.bounded) if curvature else NO_CURVATURE
+        return DualSums(weights @ conjugate, weights @ np.abs(conjugate), weights @ a, bend)
+
+    def with_all_classes(self, a: FloatArray) -> FloatArray:
+        """Adjusted rows with a column for every class."""
+        if self.keeps_all_classes:
+            return a
+        out = np.zeros((len(a), self.n_classes))
+        out[:, self.kept_classes] = a
+        return out
+
+    def per_class(self, values: FloatArray, fill: float) -> FloatArray:
+        """One number per class, from those of the kept classes."""
+        out = np.full(self.n_classes, fill)
+        out[self.kept_classes] = values
+        return out
+
+    def pairs(self, raw: NDArray[Any], shift: FloatArray) -> RowPairs:
+        """Predictions and adjusted rows of raw rows that were checked."""
+        rows = self.reading.clean(raw)
+        p = self.probs(rows)
+        if not shift.any() and self.keeps_all_classes and self.limit_levels is None:
+            return RowPairs(p, p)  # unchanged, without the rounding error of link and row map
+        eta = self.kept(self.dual_points(rows))
+        return RowPairs(p, self.with_all_classes(self.shifted(eta, shift)[1]))
+
+    def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
+        """Adjusted rows of raw rows that were not checked yet."""
+        self.reading.check(raw, first_row, naming)
+        eta = self.kept(self.dual_points(self.reading.clean(raw)))
+        self.check_support(eta, first_row, naming)
+        a = self.with_all_classes(self.shifted(eta, shift)[1])
+        undefined = np.flatnonzero(np.isnan(a).any(axis=1))
+        if undefined.size:
+            row = naming.row(first_row + int(undefined[0]))
+            raise BadProbabilities(
+                f"{row} has no unbounded adjustment by this shift; fit with {_BOUNDED}", options=[_BOUNDED]
+            )
+        return a
+
+    def check_support(self, eta: FloatArray, first_row: int, naming: Naming) -> None:
+        """Reject rows that give probability only to classes of rate 0."""
+        if not self.loss.pins_zeros:
+            return
+        unsupported = np.flatnonzero(np.isneginf(eta).all(axis=1))
+        if unsupported.size:
+            dropped = np.setdiff1d(np.arange(self.n_classes), self.kept_classes).tolist()
+            raise InfeasibleRates(
+                f"{naming.row(first_row + int(unsupported[0]))} gives probability only to classes whose rate is 0 "
+                f"(columns {dropped}), so it cannot be adjusted; give them a rate above 0, drop the row, or pass "
+                f"{_ZEROS} to smooth zeros",
+                classes=self.kept_classes.tolist(),
+                reachable=float("nan"),
+                wanted=1.0,
+                options=[_ZEROS],
+            )
+
+
+def kept_classes(rate_set: RateSet, bounded: bool) -> IndexArray:
+    """The classes that may get probability: those of rate 0 do not, unless entries may be negative."""
+    return np.flatnonzero(rate_set.high > 0) if bounded else np.arange(len(rate_set.high))

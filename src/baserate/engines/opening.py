@@ -1,0 +1,32 @@
+"""Find the engine for the predictions that a caller passed."""
+
+from __future__ import annotations
+
+from baserate.core.contracts import Engine, implementations
+from baserate.engines.dask import DaskEngine
+from baserate.engines.files import FilesEngine
+from baserate.engines.memory import MemoryEngine
+from baserate.errors import BadOption, BadProbabilities, Option
+from baserate.inputs.row_source import RowSource
+
+_OUT = Option("out")
+
+ENGINES: tuple[type[Engine], ...] = (FilesEngine, DaskEngine, MemoryEngine)
+"""The engines of this package; other subclasses of ``Engine`` are asked before them."""
+
+
+def open_rows(source: RowSource) -> Engine:
+    """The engine that holds these predictions."""
+    for engine in implementations(Engine, ENGINES):  # type: ignore[type-abstract]  # only subclasses are opened
+        rows = engine.open(source)
+        if rows is not None:
+            break
+    else:
+        raise BadProbabilities(f"{source.argument} is a {type(source.probs).__name__}, which no engine can read")
+    if source.out is not None and not rows.takes_out:
+        raise BadOption(
+            f"{_OUT}= is where adjusted files go, but {source.argument} is a {type(source.probs).__name__}, not a file",
+            options=[_OUT],
+        )
+    rows.progress = source.progress
+    return rows

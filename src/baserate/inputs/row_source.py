@@ -1,0 +1,60 @@
+"""The predictions that a caller passed, and what was said about how to find and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from baserate.inputs.columns import Choice
+from baserate.inputs.dataframes import Frame
+from baserate.inputs.reading import Reading
+from baserate.inputs.validation import as_flag, as_smoothing
+from baserate.progress import SILENT, Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSource:
+    """Predictions as a caller passed them. An engine opens them; see :class:`baserate.core.contracts.Engine`.
+
+    Attributes
+    ----------
+    probs : object
+        An array, a dataframe, files, or a Dask collection.
+    sample_weight, from_logits, normalize, zeros, columns, out, progress
+        Options of :func:`baserate.adjust`.
+    argument : str
+        The name of the argument, for messages.
+    named_classes : sequence, optional
+        Classes that the caller names. They help to find the columns.
+    fitted : bool
+        Whether ``named_classes`` are the classes of a fitted adjustment, so that the columns are wanted in their order
+        and one row may be passed as a vector.
+    fitted_frame : Frame, optional
+        The dataframe on which the adjustment was fitted, whose columns are expected again.
+    """
+
+    probs: Any
+    sample_weight: Any = None
+    from_logits: bool = False
+    normalize: bool = False
+    zeros: str | float = "keep"
+    columns: str | Sequence[Any] | None = None
+    out: Any = None
+    progress: Progress = SILENT
+    argument: str = "probs"
+    named_classes: Sequence[Any] | None = None
+    fitted: bool = False
+    fitted_frame: Frame | None = None
+
+    @property
+    def reading(self) -> Reading:
+        """How single rows become probabilities."""
+        return Reading(
+            as_flag("from_logits", self.from_logits), as_flag("normalize", self.normalize), as_smoothing(self.zeros)
+        )
+
+    @property
+    def choice(self) -> Choice:
+        """What is known about the columns that hold the probabilities."""
+        return Choice(self.columns, self.named_classes, self.fitted)

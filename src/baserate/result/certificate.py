@@ -1,0 +1,77 @@
+"""What is guaranteed about an adjustment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike
+
+from baserate.rates import Rates
+from baserate.support.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The guarantee of an adjustment.
+
+    Attributes
+    ----------
+    loss_reduction : float
+        The mean loss on these rows falls by at least this much, whatever the labels, if their class rates satisfy
+        :meth:`holds_for`. It is a value of the dual problem, so it holds even if the solver did not converge.
+    gap : float
+        Mean divergence of the adjusted rows from the predictions, minus the best lower bound on it: how far the
+        adjustment may be from the smallest change.
+    residual : float
+        Largest absolute difference between the mean of the adjusted rows and a requested rate.
+    sensitivity : array of shape (k,)
+        Change of ``loss_reduction`` per unit of each rate, or of the bound that holds it. Rates sum to 1, so for exact
+        rates only differences count: moving 0.01 from class j to class l changes it by about
+        ``0.01 * (sensitivity[l] - sensitivity[j])``. Between bounds, a class that no bound holds has 0, and raising
+        the bound that holds class j by 0.01 changes it by about ``0.01 * sensitivity[j]``; if every class is at a
+        bound, again only differences count. NaN for classes of rate 0.
+    known : Rates
+        What was known about the rates.
+    batch_size : int
+        The number of rows for which the rates were interpreted; with unequal weights, the effective number.
+    """
+
+    loss_reduction: float
+    gap: float
+    residual: float
+    sensitivity: FloatArray
+    known: Rates
+    batch_size: int
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest rate of each class for which the guarantee holds; see :meth:`holds_for`."""
+        return self.known.bounds(self.batch_size)
+
+    @property
+    def confidence(self) -> float | None:
+        """Confidence that the rates of these rows are in the rate set; None if that is an assumption."""
+        return self.known.certainty
+
+    def holds_for(self, rates: ArrayLike | Mapping[Any, float]) -> bool:
+        """Whether the guarantee holds if these are the class rates of the adjusted rows."""
+        return self.known.contains(rates, self.batch_size)
+
+
+class ActiveBound(NamedTuple):
+    """A bound that determines a rate of the adjusted predictions.
+
+    Attributes
+    ----------
+    of : class name or column number
+        None for the ball of ``Rates.near``.
+    side : "low", "high", "exact" or "radius"
+    value : float
+        The bound as the caller stated it.
+    """
+
+    of: Any
+    side: str
+    value: float

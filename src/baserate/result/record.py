@@ -1,0 +1,128 @@
+"""The result of solving one problem, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from baserate.core.contracts import Engine
+from baserate.core.row_model import RowModel
+from baserate.core.search import Stop
+from baserate.errors import BaserateError, Option
+from baserate.inputs.dataframes import Frame
+from baserate.losses.base import Loss
+from baserate.result import text
+from baserate.result.certificate import ActiveBound, Certificate
+from baserate.support.arrays import FloatArray
+
+_OUT = Option("out")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Adjusted predictions, the shift that makes them, and what is guaranteed.
+
+    Attributes
+    ----------
+    model : RowModel
+        What is done to a row, except for the shift.
+    dual_shift : array
+        The shift of the kept classes.
+    rates : array of shape (k,)
+        Mean of the adjusted rows.
+    wanted : array of shape (k,)
+        The requested rates; for a rate set, those that were chosen in it.
+    before : array of shape (k,)
+        Mean of the predictions.
+    certificate : Certificate
+    active : tuple of ActiveBound
+        The bounds that determine the rates.
+    converged : bool
+    n_passes : int
+        Number of passes over the data.
+    n_rows : int
+    engine : str
+        Where the work was done, and with which passes.
+    bounded : bool
+    classes : tuple or None
+        Names of the classes.
+    procedure : "adjust" or "prior"
+    answer : array, Dask collection, path or None
+        The adjusted rows as the engine keeps them.
+    frame : Frame or None
+        The form of the dataframe that was adjusted.
+    source : Engine or None
+        The rows before adjustment, as long as they can be read again.
+    stop : Stop or None
+        When the search was to stop; used again for other rates.
+    """
+
+    model: RowModel
+    dual_shift: FloatArray
+    wanted: FloatArray
+    before: FloatArray
+    rates: FloatArray
+    certificate: Certificate
+    active: tuple[ActiveBound, ...]
+    converged: bool
+    n_passes: int
+    n_rows: int
+    engine: str
+    bounded: bool
+    classes: tuple[Any, ...] | None
+    procedure: str
+    answer: Any
+    frame: Frame | None
+    source: Engine | None
+    stop: Stop | None
+
+    @property
+    def loss(self) -> Loss:
+        """The loss whose divergence was minimised."""
+        return self.model.loss
+
+    @property
+    def shift(self) -> FloatArray:
+        """The k numbers of the adjustment, with mean 0: ``gradient(a) = gradient(p) + shift`` up to a constant per row.
+
+        -inf for classes of rate 0, which get probability 0 in every row.
+        """
+        return self.model.per_class(self.dual_shift - self.dual_shift.mean(), fill=-np.inf)
+
+    @property
+    def probs(self) -> Any:
+        """The adjusted predictions, shape (n, k): a float64 array, or a dataframe of the kind that was adjusted."""
+        if self.answer is None:
+            raise BaserateError(
+                "this adjustment has a shift but no rows: it was loaded, fitted by an estimator, or made from files "
+                f"without {_OUT}=; use apply(probs), or apply(files, {_OUT}=...)",
+                options=[_OUT],
+            )
+        return self.answer if self.frame is None else self._wrapped
+
+    @cached_property
+    def _wrapped(self) -> Any:
+        assert self.frame is not None
+        return self.frame.wrap(self.answer)
+
+    def without_rows(self) -> Self:
+        """The same without any rows: what a long-lived object keeps."""
+        return replace(self, answer=None, frame=None, source=None)
+
+    def without_guarantee(self) -> Self:
+        """The same without a guarantee, for a shift that was made without rows."""
+        nothing = replace(self.certificate, loss_reduction=np.nan, gap=np.nan, residual=np.nan)
+        return replace(self, certificate=nothing, n_rows=0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in a file or on another machine has the adjusted rows, but not the predictions.
+        return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"source": None}
+
+    def __repr__(self) -> str:
+        return text.summary(self)
+
+    def _repr_html_(self) -> str:
+        return text.html(self)

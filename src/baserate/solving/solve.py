@@ -1,0 +1,184 @@
+"""Solve a request, and state what is guaranteed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from baserate.core.dual import Dual, Survey
+from baserate.core.fit import Fit, fit
+from baserate.core.row_model import kept_classes
+from baserate.core.search import Names, known_solution
+from baserate.engines import open_rows
+from baserate.errors import BadProbabilities, BadRates
+from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import label
+from baserate.passes import choose_passes
+from baserate.rates import Rates, RatesLike, as_known
+from baserate.rates.sets import RateSet
+from baserate.result.certificate import ActiveBound, Certificate
+from baserate.result.record import Result
+from baserate.solving.request import DEFAULT_STOP, Request
+from baserate.support.arrays import FloatArray, IndexArray
+
+_AT_BOUND = 1e-14  # Rates this close to a bound are at it.
+
+
+class _Problem(NamedTuple):
+    """The dual of a request, its survey if that had to be made, and the number of rows that the rates are for."""
+
+    dual: Dual
+    survey: Survey | None
+    batch_size: int
+
+
+def solve(request: Request, *, keep_rows: bool = True, present: Result | None = None) -> Result:
+    """Adjust the rows of a request to its rates.
+
+    Parameters
+    ----------
+    request : Request
+    keep_rows : bool, default True
+        Whether the adjusted rows are wanted, and not only the shift and the guarantee.
+    present : Result, optional
+        An adjustment of the same rows to other rates, from whose shift the search may start.
+    """
+    dual, survey, batch_size = _problem(request)
+    kept, start = dual.model.kept_classes, None
+    if present is not None and np.array_equal(kept, present.model.kept_classes):
+        start = (present.dual_shift, present.rates[kept])
+    fitted = fit(dual, request.stop, request.classes, survey=survey, present=start, keep_rows=keep_rows)
+    return _result(request, fitted, batch_size, keep_rows=keep_rows)
+
+
+def solve_again(result: Result, rates: RatesLike) -> Result:
+    """Adjust the same rows to other rates, starting from the present shift."""
+    assert result.source is not None
+    known = as_known(rates, result.certificate.known.classes, result.model.n_classes)
+    model = replace(result.model, limit_levels=None, softness=0.0)
+    request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
+    return solve(request, present=result)
+
+
+def solve_prior(request: Request, old_rates: RatesLike) -> Result:
+    """Multiply each probability by new rate over old rate, and normalise the rows."""
+    dual, survey, batch_size = _problem(request)
+    survey = dual.survey() if survey is None else survey
+    names, kept = request.classes, dual.model.kept_classes
+    old = as_known(old_rates, names, dual.model.n_classes, what="old_rates").estimate()
+    new = request.known.estimate()
+    unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
+    if unseen.size:
+        name = label(names, int(unseen[0]))
+        raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
+    if (new[kept] == 0).any():
+        name = label(names, int(kept[new[kept] == 0][0]))
+        raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
+    ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
+    shift = np.log(ratio)
+    fitted = Fit(dual, survey, known_solution(shift, new[kept]), dual.write(shift), n_passes=2)
+    return _result(request, fitted, batch_size, procedure="prior")
+
+
+def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool) -> Any:
+    """Adjust other rows by the shift of a result: one pass, or a lazy one where the engine supports that."""
+    rows = open_rows(source)
+    k = result.model.n_classes
+    if rows.n_classes != k:
+        raise BadProbabilities(
+            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes"
+        )
+    reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
+    passes = choose_passes(replace(result.model, reading=reading), rows)
+    rows.write_lazily(partial(passes.write, shift=result.dual_shift, check=True), passes.block_values)
+    answer = rows.answer()
+    return answer if rows.frame is None else rows.frame.wrap(answer)
+
+
+def _problem(request: Request) -> _Problem:
+    rows, known = request.rows, request.known
+    n_rows = rows.n_rows
+    dual = _dual(request, known.rate_set(n_rows))
+    if known.certainty is None or not rows.weighted:
+        return _Problem(dual, None, n_rows)
+    # A weighted batch varies by chance as much as an unweighted one with fewer rows.
+    survey = dual.survey()
+    effective = max(int(survey.effective_rows * (1 + 1e-9)), 1)
+    rate_set = known.rate_set(effective)
+    if np.array_equal(kept_classes(rate_set, request.model.bounded), dual.model.kept_classes):
+        return _Problem(replace(dual, rate_set=rate_set), survey, effective)
+    return _Problem(_dual(request, rate_set), None, effective)
+
+
+def _dual(request: Request, rate_set: RateSet) -> Dual:
+    model = replace(request.model, kept_classes=kept_classes(rate_set, request.model.bounded))
+    return Dual(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
+
+
+def _result(
+    request: Request, fitted: Fit, batch_size: int, *, procedure: str = "adjust", keep_rows: bool = True
+) -> Result:
+    dual, written = fitted.dual, fitted.written
+    rows, model, shift, rate_set = dual.rows, dual.model, fitted.solution.point.shift, dual.kept_rate_set
+    worst = rate_set.support(shift, written.mean[model.kept_classes])  # the possible rates that guarantee least
+    is_prior = procedure == "prior"
+    wanted = request.known.estimate() if is_prior else model.per_class(worst, fill=0.0)
+    return Result(
+        model=model,
+        dual_shift=shift,
+        wanted=wanted,
+        before=fitted.survey.mean,
+        rates=written.mean,
+        certificate=_certificate(request.known, fitted, worst, wanted, batch_size),
+        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.classes, shift, worst),
+        converged=fitted.solution.converged,
+        n_passes=fitted.n_passes,
+        n_rows=rows.n_rows,
+        engine=rows.describe(dual.passes),
+        bounded=request.bounded,
+        classes=request.classes,
+        procedure=procedure,
+        answer=rows.answer() if keep_rows else None,
+        frame=rows.frame,
+        source=rows,
+        stop=request.stop,
+    )
+
+
+def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArray, batch_size: int) -> Certificate:
+    dual, written, shift = fitted.dual, fitted.written, fitted.solution.point.shift
+    model = dual.model
+    slack = float(shift @ (worst - written.mean[model.kept_classes]))
+    guaranteed = written.divergence + slack - 2 * model.softness
+    price = shift - dual.kept_rate_set.anchor(shift, worst)
+    return Certificate(
+        loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
+        gap=abs(slack) + 2 * model.softness,
+        residual=float(np.abs(wanted - written.mean).max()),
+        sensitivity=model.per_class(price, fill=np.nan),
+        known=known,
+        batch_size=batch_size,
+    )
+
+
+def _active_bounds(
+    rate_set: RateSet, kept: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
+) -> tuple[ActiveBound, ...]:
+    """The bounds, as they were stated, that determine the rates."""
+    of = kept.tolist() if names is None else [names[j] for j in kept]
+    low, high = (rate_set.low, rate_set.high) if rate_set.stated is None else rate_set.stated
+    price = shift - rate_set.anchor(shift, rates)
+    found, ball = [], rate_set.ball
+    if ball is not None and np.ptp(shift) > 0 and ball.distance(rates) >= ball.radius * (1 - 1e-9):
+        found.append(ActiveBound(None, "radius", ball.radius))
+    for j, name in enumerate(of):
+        if low[j] == high[j]:
+            found.append(ActiveBound(name, "exact", float(low[j])))
+        elif abs(rates[j] - low[j]) <= _AT_BOUND and price[j] > 0:
+            found.append(ActiveBound(name, "low", float(low[j])))
+        elif abs(rates[j] - high[j]) <= _AT_BOUND and price[j] < 0:
+            found.append(ActiveBound(name, "high", float(high[j])))
+    return tuple(found)

@@ -1,0 +1,168 @@
+"""Newton's method alone, on concave functions that have nothing to do with predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import Array
+
+from baserate.core.newton import Evaluate, Point, Target, learn_curvature, maximise
+from baserate.rates.sets import RateSet
+
+RATES = np.array([0.2, 0.3, 0.5])
+METRIC = np.diag(RATES) - np.outer(RATES, RATES)
+CENTRE = np.eye(3) - 1 / 3
+EXACT = RateSet.point(RATES)
+
+
+def point(shift: Array, value: float, gradient: Array, curvature: Array, noise: float) -> Point:
+    return Point(shift, value, RATES, RATES - gradient, curvature, noise)
+
+
+def quadratic(peak: Array, curvature: Array) -> Evaluate:
+    """A parabola with its maximum, 1, at ``peak``."""
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        away = shift - peak
+        value = 1 - 0.5 * away @ curvature @ away
+        return point(shift, float(value), -curvature @ away, curvature, 1e-16)
+
+    return evaluate
+
+
+def test_a_parabola_needs_one_step() -> None:
+    peak = CENTRE @ [1.0, -2.0, 4.0]
+    solution = maximise(quadratic(peak, CENTRE), np.zeros(3), METRIC, EXACT, Target(1e-10, 50))
+    assert solution.converged
+    assert solution.n_passes == 2
+    np.testing.assert_allclose(CENTRE @ solution.point.shift, peak, atol=1e-9)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0, 1000.0])
+def test_an_almost_piecewise_linear_function_is_maximised(sharpness: float) -> None:
+    # A soft maximum of planes, which is what the dual of over-confident predictions looks like.
+    rng = np.random.default_rng(0)
+    logits = sharpness * rng.normal(size=(50, 3))
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        x = logits + shift
+        top = x.max(axis=1, keepdims=True)
+        a = np.exp(x - top)
+        total = a.sum(axis=1, keepdims=True)
+        a /= total
+        value = (
+            shift @ RATES
+            - (top + np.log(total)).mean()
+            + np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1)).mean()
+            + logits.max(1).mean()
+        )
+        curvature = np.diag(a.mean(axis=0)) - a.T @ a / len(a)
+        return point(shift, float(value), RATES - a.mean(axis=0), curvature, 1e-14 * sharpness)
+
+    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 200))
+    assert solution.converged
+    assert solution.point.residual <= 1e-10
+
+
+def test_a_start_below_zero_is_replaced_by_zero() -> None:
+    peak = np.zeros(3)
+    solution = maximise(quadratic(peak, CENTRE), np.array([100.0, -50, -50]), METRIC, EXACT, Target(1e-10, 50))
+    assert solution.converged
+    assert solution.n_passes == 2
+
+
+def test_the_number_of_passes_is_counted_and_limited() -> None:
+    calls = []
+    peak = CENTRE @ [1.0, -2.0, 4.0]
+    slow = quadratic(peak, CENTRE)
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        calls.append(shift)
+        there = slow(shift, None)
+        # A curvature that is 100 times too large makes every step 100 times too short.
+        return point(shift, there.value, there.gradient, 100 * there.curvature, there.noise)
+
+    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 7))
+    assert len(calls) == solution.n_passes == 7
+    assert not solution.converged
+
+
+def test_a_function_without_a_maximum_is_abandoned_at_its_ceiling() -> None:
+    slope = CENTRE @ [1.0, 0.0, -0.5]
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        return point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
+
+    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 100, ceiling=50.0))
+    assert not solution.converged
+    assert solution.n_passes < 30
+
+
+def test_steps_stay_inside_the_domain() -> None:
+    # sqrt(1 - |shift|^2) + <slope, shift>: infinitely steep at the edge of the unit ball, undefined beyond.
+    slope = CENTRE @ [3.0, -1.0, -2.0]
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        c = CENTRE @ shift
+        room = 1 - c @ c
+        if room <= 0:
+            return point(shift, -np.inf, np.full(3, np.nan), np.full((3, 3), np.nan), 0.0)
+        root = np.sqrt(room)
+        curvature = CENTRE / root + np.outer(c, c) / root**3
+        return point(shift, float(root - 1 + slope @ c), slope - c / root, curvature, 1e-16)
+
+    solution = maximise(evaluate, np.array([50.0, 0, 0]), METRIC, EXACT, Target(1e-10, 100))
+    assert solution.converged
+    np.testing.assert_allclose(CENTRE @ solution.point.shift, slope / np.sqrt(1 + slope @ slope), atol=1e-9)
+
+
+def slowing_quadratic(peak: Array, calls: list[Array]) -> Evaluate:
+    """A smooth function with a varying curvature, so that Newton's method needs several steps."""
+
+    def evaluate(shift: Array, previous: Point | None) -> Point:
+        calls.append(shift)
+        away = CENTRE @ (shift - peak)
+        size = float(away @ away)
+        value = 1 - 0.5 * size - 0.05 * size**2
+        gradient = -(1 + 0.2 * size) * away
+        curvature = (1 + 0.2 * size) * CENTRE + 0.4 * np.outer(away, away)
+        return point(shift, value, gradient, curvature, 1e-16)
+
+    return evaluate
+
+
+def test_quadratic_convergence_saves_the_last_evaluation() -> None:
+    peak = CENTRE @ [1.0, -2.0, 0.5]
+    every: list[Array] = []
+    fewer: list[Array] = []
+    known = maximise(slowing_quadratic(peak, every), np.zeros(3), METRIC, EXACT, Target(1e-10, 50))
+    found = maximise(slowing_quadratic(peak, fewer), np.zeros(3), METRIC, EXACT, Target(1e-10, 50), order=2)
+    assert known.converged
+    assert not known.extrapolated
+    assert found.extrapolated
+    assert len(fewer) == found.n_passes < len(every)
+    np.testing.assert_allclose(CENTRE @ found.point.shift, peak, atol=1e-10)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8, 1e-12])
+def test_a_larger_tolerance_is_reached_in_no_more_passes(tol: float) -> None:
+    peak = CENTRE @ [1.0, -2.0, 0.5]
+    loose = maximise(slowing_quadratic(peak, []), np.zeros(3), METRIC, EXACT, Target(tol, 50))
+    strict = maximise(slowing_quadratic(peak, []), np.zeros(3), METRIC, EXACT, Target(1e-13, 50))
+    assert loose.converged
+    assert loose.point.residual <= tol
+    assert loose.n_passes <= strict.n_passes
+
+
+def test_a_learned_curvature_satisfies_the_secant_equation() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(3, 3)) @ CENTRE
+    estimate, true = CENTRE, root.T @ root + 0.1 * CENTRE
+    before = Point(np.zeros(3), 0.0, RATES, RATES, estimate, 0.0)
+    step = CENTRE @ [0.3, -0.1, 0.4]
+    after = learn_curvature(Point(step, 0.1, RATES, RATES + true @ step, np.zeros((0, 0)), 0.0), before)
+    np.testing.assert_allclose(after.curvature @ step, true @ step, atol=1e-14)
+    np.testing.assert_allclose(after.curvature, after.curvature.T, atol=1e-14)
+    assert np.linalg.eigvalsh(after.curvature).min() > -1e-12
+    outside = learn_curvature(Point(step, -np.inf, RATES, RATES, np.zeros((0, 0)), 0.0), before)
+    assert outside.curvature is estimate
