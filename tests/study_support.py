@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from baserate.progress import SILENT
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
 from baserate.study.run import Plan, Study
 from baserate.study.runs import Rules, write_run
 
 SMALL = Rules(min_rows=40, max_rows=60)
-
-
-def silent(done: int, total: int, last: str) -> None:
-    """Nobody watches."""
 
 
 def predictions(folds: int, rows: int = 60, k: int = 3, seed: int = 0) -> pd.DataFrame:
@@ -40,7 +37,7 @@ def plan_of(file: Path, **options: Any) -> Plan:
 
 def done(study: Study, jobs: int = 1) -> Findings:
     study.begin()
-    study.run(study.collect(jobs, silent), jobs, silent)
+    study.run(study.collect(jobs, SILENT), jobs, SILENT)
     return Findings(study.folder)
 
 

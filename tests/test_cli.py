@@ -72,10 +72,10 @@ def test_what_is_not_installed_is_said_before_anything_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tqdm" else found(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "joblib" else found(name))
     result = call("--out", str(tmp_path / "out"))
     assert result.exit_code == 1
-    assert result.output == 'Error: the study needs tqdm: pip install "baserate[study]"\n'
+    assert result.output == 'Error: the study needs joblib: pip install "baserate[study]"\n'
     assert not (tmp_path / "out").exists()
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from study_support import SMALL, done, plan_of, predictions, silent, the_same
+from study_support import SMALL, done, plan_of, predictions, the_same
 
 from baserate.errors import BadFile, BadOption
+from baserate.progress import SILENT
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
 from baserate.study.run import Plan, Study, _unit, rows_of
@@ -299,7 +300,7 @@ def test_parts_of_another_study_are_not_taken_for_ones_own(study: Study, tmp_pat
     file = Path(study.plan.corpus.files[0])  # type: ignore[attr-defined]
     work, other = Study(tmp_path / "out", study.plan), Study(tmp_path / "out", plan_of(file, seed=1))
     assert work.parts != other.parts
-    paths = other.collect(1, silent)
+    paths = other.collect(1, SILENT)
     other.parts.mkdir()
     for fold in range(6):
         _unit(paths[0], fold, other.parts / f"mine-{fold}.parquet", other.plan)
@@ -364,4 +365,4 @@ def test_no_predictions_that_meet_the_rules(tmp_path: Path) -> None:
     work = Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold")))
     work.begin()
     with pytest.raises(BadFile, match=r"none of the 1 runs meets the rules .*fewer than 500 rows"):
-        work.run(work.collect(1, silent), 1, silent)
+        work.run(work.collect(1, SILENT), 1, SILENT)

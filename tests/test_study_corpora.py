@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from study_support import SMALL, make_run, predictions, silent
+from study_support import SMALL, make_run, predictions
 
 from baserate.errors import BadFile, BadOption
+from baserate.progress import SILENT
 from baserate.study.datasets import DATA_SETS, load
 from baserate.study.offline import Offline
 from baserate.study.own import OwnFiles
@@ -155,7 +156,7 @@ def test_rows_and_labels_of_a_data_set_stay_together() -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Offline, Path, list[Path]]:
     folder = tmp_path_factory.mktemp("offline")
     corpus = Offline(("arrests", "world-values"), ("logistic", "naive-bayes"), folds=4, max_rows=800)
-    return corpus, folder, corpus.collect(folder, 1, silent)
+    return corpus, folder, corpus.collect(folder, 1, SILENT)
 
 
 def test_the_offline_corpus_predicts_each_row_by_a_model_that_has_not_seen_it(trained: Any) -> None:
@@ -194,7 +195,7 @@ def test_what_was_trained_is_not_trained_again(trained: Any) -> None:
     corpus, folder, paths = trained
     before = [path.stat().st_mtime_ns for path in paths]
     paths[2].unlink()
-    again = corpus.collect(folder, 1, silent)
+    again = corpus.collect(folder, 1, SILENT)
     after = [path.stat().st_mtime_ns for path in again]
     assert again == paths
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
@@ -219,7 +220,7 @@ def test_files_of_any_kind_give_the_same_run(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "b.csv", index=False)
     frame.to_csv(tmp_path / "c.csv.gz", index=False)
     corpus = OwnFiles(tuple(str(tmp_path / name) for name in ("a.parquet", "b.csv", "c.csv.gz")), fold="fold")
-    runs = [read_run(path, SMALL, seed=0) for path in corpus.collect(tmp_path / "runs", 1, silent)]
+    runs = [read_run(path, SMALL, seed=0) for path in corpus.collect(tmp_path / "runs", 1, SILENT)]
     assert [run.account.dataset for run in runs] == ["a", "b", "c"]
     for run in runs:
         assert run.sets[1].features.shape[1] == 2, "age and size: numeric, and neither label, fold nor probability"
@@ -235,7 +236,7 @@ def test_classes_are_what_the_star_stands_for_or_the_columns_themselves(tmp_path
     numbers.rename(columns={"p_a": "p0 %", "p_b": "p1 %", "p_c": "p2 %"}).to_parquet(tmp_path / "numbers.parquet")
     for name, columns, classes in (("names", ("c", "a", "b"), "cab"), ("numbers", ("p* %",), "012")):
         corpus = OwnFiles((str(tmp_path / f"{name}.parquet"),), columns=columns)
-        run = read_run(corpus.collect(tmp_path / "runs", 1, silent)[0], SMALL, seed=0)
+        run = read_run(corpus.collect(tmp_path / "runs", 1, SILENT)[0], SMALL, seed=0)
         assert run.sets[0].classes == tuple(classes)
         truth = run.sets[0].probs[np.arange(60), run.sets[0].y].mean()
         assert truth == pytest.approx(
@@ -265,7 +266,7 @@ def test_files_that_cannot_be_used_say_where(
     frame, file = change(predictions(1)), tmp_path / f"mine.{suffix}"
     frame.to_parquet(file) if suffix == "parquet" else frame.to_csv(file, index=False)
     with pytest.raises(BadFile, match=message) as caught:
-        OwnFiles((str(file),), **options).collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(file),), **options).collect(tmp_path / "runs", 1, SILENT)
     assert str(file) in str(caught.value)
     assert not list((tmp_path / "runs").glob("*")), "nothing half-made is left"
 
@@ -282,7 +283,7 @@ def test_files_that_cannot_be_used_say_where(
 def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadFile, match=re.escape(message)):
-        OwnFiles((str(tmp_path / name),)).collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(tmp_path / name),)).collect(tmp_path / "runs", 1, SILENT)
 
 
 @pytest.mark.parametrize(
@@ -297,20 +298,20 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, content: b
 def test_labels_of_a_csv_file_are_taken_as_they_are_written(tmp_path: Path, labels: Any, columns: Any) -> None:
     frame = pd.DataFrame({"y": labels * 30, columns[0]: 0.25, columns[1]: 0.75})
     frame.to_csv(tmp_path / "mine.csv", index=False)
-    path = OwnFiles((str(tmp_path / "mine.csv"),)).collect(tmp_path / "runs", 1, silent)[0]
+    path = OwnFiles((str(tmp_path / "mine.csv"),)).collect(tmp_path / "runs", 1, SILENT)[0]
     assert read_run(path, SMALL, seed=0).sets[0].y.tolist() == [0, 1] * 30
 
 
 def test_numbers_and_booleans_of_a_parquet_file_find_their_columns(tmp_path: Path) -> None:
     for name, values, columns in (("b", [True, False], ["p_true", "p_false"]), ("i", [1, 2], ["p_1", "p_2"])):
         pd.DataFrame({"y": values * 30, columns[0]: 0.25, columns[1]: 0.75}).to_parquet(tmp_path / f"{name}.parquet")
-        path = OwnFiles((str(tmp_path / f"{name}.parquet"),)).collect(tmp_path / "runs", 1, silent)[0]
+        path = OwnFiles((str(tmp_path / f"{name}.parquet"),)).collect(tmp_path / "runs", 1, SILENT)[0]
         assert read_run(path, SMALL, seed=0).sets[0].y.tolist() == [0, 1] * 30
 
 
 def test_a_large_id_is_a_feature_like_any_other(tmp_path: Path) -> None:
     predictions(1).assign(id=2**60 + np.arange(60)).to_parquet(tmp_path / "mine.parquet")
-    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)[0]
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, SILENT)[0]
     assert read_run(path, SMALL, seed=0).sets[0].features.shape[1] == 3
 
 
@@ -318,12 +319,12 @@ def test_categories_of_a_dataframe_are_labels_and_folds(tmp_path: Path) -> None:
     frame = predictions(2)
     kinds = {"y": pd.CategoricalDtype(["never", "a", "b", "c"]), "fold": "category"}
     frame.astype(kinds).to_parquet(tmp_path / "mine.parquet")
-    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)[0]
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold").collect(tmp_path / "runs", 1, SILENT)[0]
     run = read_run(path, SMALL, seed=0)
     assert ["abc"[label] for label in run.sets[1].y] == frame["y"][60:].tolist()
     frame.assign(fold=[[1]] * len(frame)).to_parquet(tmp_path / "lists.parquet")
     with pytest.raises(BadFile, match="column 'fold' does not hold single values"):
-        OwnFiles((str(tmp_path / "lists.parquet"),), fold="fold").collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(tmp_path / "lists.parquet"),), fold="fold").collect(tmp_path / "runs", 1, SILENT)
 
 
 @pytest.mark.parametrize("names", [["prob[a]", "prob[b]", "prob[c]"], ["p? a", "p? b", "p? c"]])
@@ -331,38 +332,38 @@ def test_only_the_star_of_a_pattern_is_special(tmp_path: Path, names: list[str])
     old = ["p_a", "p_b", "p_c"]
     predictions(1).rename(columns=dict(zip(old, names, strict=True))).to_csv(tmp_path / "mine.csv", index=False)
     pattern = names[0].replace("a", "*")
-    path = OwnFiles((str(tmp_path / "mine.csv"),), columns=(pattern,)).collect(tmp_path / "runs", 1, silent)[0]
+    path = OwnFiles((str(tmp_path / "mine.csv"),), columns=(pattern,)).collect(tmp_path / "runs", 1, SILENT)[0]
     assert read_run(path, SMALL, seed=0).sets[0].classes == ("a", "b", "c")
 
 
 def test_a_class_has_a_name(tmp_path: Path) -> None:
     predictions(1).assign(p_=0.1).to_parquet(tmp_path / "mine.parquet")
     with pytest.raises(BadFile, match=r"in column 'p_' the star of 'p_\*' leaves no name"):
-        OwnFiles((str(tmp_path / "mine.parquet"),)).collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(tmp_path / "mine.parquet"),)).collect(tmp_path / "runs", 1, SILENT)
 
 
 def test_folds_may_have_any_name_and_must_all_be_there(tmp_path: Path) -> None:
     frame = predictions(3).assign(month=lambda f: f["fold"].map({0: "May", 1: "June", 2: "July"}))
     frame.to_parquet(tmp_path / "mine.parquet")
-    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="month").collect(tmp_path / "runs", 1, silent)[0]
+    path = OwnFiles((str(tmp_path / "mine.parquet"),), fold="month").collect(tmp_path / "runs", 1, SILENT)[0]
     assert list(read_run(path, SMALL, seed=0).sets) == [0, 1, 2]
     gap = frame.assign(month=frame["month"].where(frame.index != 9))
     gap.to_parquet(tmp_path / "gap.parquet")
     gap.to_csv(tmp_path / "blank.csv", index=False)
     for name in ("gap.parquet", "blank.csv"):
         with pytest.raises(BadFile, match="the fold in row 9, column 'month', is missing"):
-            OwnFiles((str(tmp_path / name),), fold="month").collect(tmp_path / "runs", 1, silent)
+            OwnFiles((str(tmp_path / name),), fold="month").collect(tmp_path / "runs", 1, SILENT)
 
 
 def test_columns_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     predictions(1).assign(q_a=0.1).to_parquet(tmp_path / "mine.parquet")
     with pytest.raises(BadFile, match="'p_a' and 'q_a' are both of class 'a'"):
-        OwnFiles((str(tmp_path / "mine.parquet"),), columns=("p_*", "q_*")).collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(tmp_path / "mine.parquet"),), columns=("p_*", "q_*")).collect(tmp_path / "runs", 1, SILENT)
     with pytest.raises(BadOption, match="more than one star"):
         OwnFiles(("mine.parquet",), columns=("*_*",))
     predictions(1).assign(when=pd.Timestamp("2020-01-01")).to_parquet(tmp_path / "time.parquet")
     with pytest.raises(BadFile, match="column 'when' does not hold numbers"):
-        OwnFiles((str(tmp_path / "time.parquet"),), features=("when",)).collect(tmp_path / "runs", 1, silent)
+        OwnFiles((str(tmp_path / "time.parquet"),), features=("when",)).collect(tmp_path / "runs", 1, SILENT)
 
 
 def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from study_support import done, plan_of, predictions, silent
+from study_support import done, plan_of, predictions
 
 import baserate as br
+from baserate.progress import SILENT
 from baserate.study.claims import Claim, claims, text
 from baserate.study.figures import FIGURES, draw, save_all
 from baserate.study.findings import Findings
@@ -237,8 +238,8 @@ def test_ppa_is_the_formula_of_saerens() -> None:
 
 
 def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findings) -> None:
-    paths = study.collect(1, silent)
-    study.compare(paths, 12, silent)
+    paths = study.collect(1, SILENT)
+    study.compare(paths, 12, SILENT)
     found = findings.comparison
     assert found is not None
     assert found.tasks == 12
@@ -250,7 +251,7 @@ def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findin
     assert found.largest_gap < 1e-9
     assert found.papers_seconds > found.seconds > 0
     stamp = (study.folder / "comparison.json").stat().st_mtime_ns
-    study.compare(paths, 12, silent)
+    study.compare(paths, 12, SILENT)
     assert (study.folder / "comparison.json").stat().st_mtime_ns == stamp, "not solved again"
 
 
@@ -264,7 +265,7 @@ def test_a_solver_that_fails_is_no_reference(
 
     given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
     monkeypatch.setattr("baserate.study.reference.cvxpy_answer", fails)
-    found = compare([given], silent)
+    found = compare([given], SILENT)
     assert (found.brier_checked, found.log_checked, found.papers_failures) == (0, 0, 2)
     assert verdict(claims(findings.frame, 6, found), "BGA here is the answer").holds is None
 
@@ -273,7 +274,7 @@ def test_a_wrong_adjuster_would_be_found(one_set: PredictionSet, monkeypatch: py
     given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
     monkeypatch.setitem(ADJUSTERS, "bga-brier", lambda task: br.additive(task.shifted.probs, task.stated))
     monkeypatch.setitem(ADJUSTERS, "ppa", lambda task: br.adjust(task.shifted.probs, task.stated))
-    found = compare([given], silent)
+    found = compare([given], SILENT)
     assert found.brier_difference > 1e-3
     assert found.ppa_difference > 1e-3
 

@@ -15,6 +15,7 @@ from openml_server import DataSet, OpenMLServer, Run, Task
 from support import Array
 
 from baserate.errors import BadOption
+from baserate.progress import SILENT, Progress
 from baserate.study import openml_runs
 from baserate.study.openml_runs import OpenMLRuns, ServerFailed
 from baserate.study.runs import Rules, read_run
@@ -120,8 +121,23 @@ def corpus_of(server: OpenMLServer, **options: Any) -> OpenMLRuns:
     return OpenMLRuns(server=server.url, **options)
 
 
-def quiet(done: int, total: int, what: str) -> None:
-    assert 0 <= done <= total
+class Recorded(Progress):
+    """Keeps, for every step, how many units were done of how many, and all notes."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, tuple[int, int]] = {}
+        self.notes: list[str] = []
+
+    def begin(self, what: str, n_rows: int) -> None:
+        self.done[what] = 0, n_rows
+
+    def rows(self, n_rows: int) -> None:
+        what, (done, total) = self.done.popitem()
+        self.done[what] = done + n_rows, total
+        assert done + n_rows <= total
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def names(runs: list[int]) -> list[str]:
@@ -158,8 +174,8 @@ def assert_right(folder: Path) -> None:
 
 
 def test_usable_runs_become_run_files_and_the_others_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
-    reports: list[tuple[int, int, str]] = []
-    files = corpus_of(server).collect(tmp_path, 4, lambda *report: reports.append(report))
+    progress = Recorded()
+    files = corpus_of(server).collect(tmp_path, 4, progress)
     assert [path.name for path in files] == names(TAKEN)
     assert_right(tmp_path)
     found = reasons(tmp_path)
@@ -171,7 +187,8 @@ def test_usable_runs_become_run_files_and_the_others_get_a_reason(server: OpenML
     assert found[108] == "row_id 50 is not in the data set, which has 50 rows"
     assert "its data set cannot be read" in found[113]
     assert set(found) == {102, 103, 104, 106, 107, 108, 113, 114}
-    assert reports[-1] == (11, 11, f"run 114: {found[114]}")
+    assert progress.done == {"listing the runs of each task": (3, 3), "downloading runs": (11, 11)}
+    assert progress.notes[-1] == f"run 114: {found[114]}"
     assert len(server.asked("/files/data/5")) == 1, "a broken data set is not loaded for every run"
     assert len(server.asked("/files/data/2")) == 1
     assert not server.asked("/run/110") + server.asked("/run/111") + server.asked("/run/112")
@@ -179,7 +196,7 @@ def test_usable_runs_become_run_files_and_the_others_get_a_reason(server: OpenML
 
 
 def test_run_files_are_read_by_the_study(server: OpenMLServer, tmp_path: Path) -> None:
-    coins, three, again = corpus_of(server).collect(tmp_path, 1, quiet)
+    coins, three, again = corpus_of(server).collect(tmp_path, 1, SILENT)
     run = read_run(coins, Rules(min_rows=2), seed=0)
     assert run.account.dataset == "coins-task-11"
     assert run.account.model == "weka.NaiveBayes(1)-run-101"
@@ -195,14 +212,14 @@ def test_run_files_are_read_by_the_study(server: OpenMLServer, tmp_path: Path) -
 
 
 def test_a_second_collect_asks_for_nothing(server: OpenMLServer, tmp_path: Path) -> None:
-    first = corpus_of(server).collect(tmp_path, 1, quiet)
+    first = corpus_of(server).collect(tmp_path, 1, SILENT)
     server.events.clear()
-    assert corpus_of(server).collect(tmp_path, 1, quiet) == first
+    assert corpus_of(server).collect(tmp_path, 1, SILENT) == first
     assert server.events == []
 
 
 def test_hard_scores_are_kept_on_request(server: OpenMLServer, tmp_path: Path) -> None:
-    files = corpus_of(server, tasks=(11,), keep_hard_scores=True).collect(tmp_path, 1, quiet)
+    files = corpus_of(server, tasks=(11,), keep_hard_scores=True).collect(tmp_path, 1, SILENT)
     assert [path.name for path in files] == names([101, 102, 109])
 
 
@@ -211,7 +228,7 @@ def test_long_lists_come_in_pages(
     server: OpenMLServer, tmp_path: Path, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openml_runs, "_PAGE", page)
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names(TAKEN)
     assert server.asked(f"/run/list/limit/{page}/offset/{page}/task/11")
 
 
@@ -231,16 +248,16 @@ def test_long_lists_come_in_pages(
     ids=str,
 )
 def test_options_choose_runs(server: OpenMLServer, tmp_path: Path, options: dict[str, Any], runs: list[int]) -> None:
-    assert [path.name for path in corpus_of(server, **options).collect(tmp_path, 1, quiet)] == names(runs)
+    assert [path.name for path in corpus_of(server, **options).collect(tmp_path, 1, SILENT)] == names(runs)
 
 
 def test_a_run_that_the_server_does_not_know_gets_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
-    corpus_of(server, runs=(999,)).collect(tmp_path, 1, quiet)
+    corpus_of(server, runs=(999,)).collect(tmp_path, 1, SILENT)
     assert reasons(tmp_path) == {999: "the server does not know it"}
 
 
 def test_there_is_a_pause_before_every_request_but_the_first(server: OpenMLServer, tmp_path: Path) -> None:
-    corpus_of(server, runs_per_task=1).collect(tmp_path, 1, quiet)
+    corpus_of(server, runs_per_task=1).collect(tmp_path, 1, SILENT)
     # openml asks for this one by itself whenever it lists tasks.
     events = [event for event in server.events if "estimationprocedure" not in event]
     requests = [i for i, event in enumerate(events) if not event.startswith("sleep")]
@@ -271,13 +288,13 @@ def test_a_failing_server_costs_nothing_that_is_there(
     corpus = corpus_of(server)
     server.failure = lambda path: kind if path.endswith(where) or f"{where}/type" in path else ""
     with pytest.raises(ServerFailed, match=r"cannot get .*127\.0\.0\.1.*everything so far is kept in .*: run again"):
-        corpus.collect(tmp_path, 1, quiet)
+        corpus.collect(tmp_path, 1, SILENT)
     kept = sorted(path.name for path in tmp_path.glob("*.parquet"))
     assert kept == ([] if "list" in where else names([101, 109]))
     assert not {105, 106} & set(reasons(tmp_path)), "a failure is no verdict"
     server.failure = lambda path: ""
     server.events.clear()
-    assert [path.name for path in corpus.collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert [path.name for path in corpus.collect(tmp_path, 1, SILENT)] == names(TAKEN)
     assert_right(tmp_path)
     assert not [name for name in kept if server.asked(f"/predictions/{name[11:14]}")], "nothing is fetched twice"
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == names(TAKEN)
@@ -289,17 +306,17 @@ def test_a_data_set_that_comes_as_something_else_is_asked_for_again_next_time(
 ) -> None:
     server.datasets[2].checksum = checksum
     server.failure = lambda path: "page" if path == "/files/data/2" else ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names([101, 109])
     assert len(server.asked("/files/data/2")) == 1, "not for every run"
     assert not {105, 108} & set(reasons(tmp_path))
     server.failure = lambda path: ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names(TAKEN)
     assert_right(tmp_path)
 
 
 def test_runs_on_a_data_set_that_is_not_there_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
     server.failure = lambda path: "unknown" if path.endswith("xml/data/2") else ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names([101, 109])
     assert reasons(tmp_path)[105].startswith("data set 2 cannot be had")
     assert len(server.asked("/data/2")) == 1
 
@@ -313,7 +330,7 @@ def test_a_full_disk_is_neither_a_verdict_nor_the_servers_fault(
 
     monkeypatch.setattr(f"openml.datasets.{where}", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)
+        corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)
     assert not isinstance(caught.value, ServerFailed)
     assert reasons(tmp_path) == {}
 
@@ -332,7 +349,7 @@ def test_a_failed_download_is_tried_again_after_openmls_waits_or_the_servers(
     monkeypatch.setattr(openml.config, "connection_n_retries", 3)
     server.retry_after = retry_after
     server.failure = lambda path: "status" if "predictions" in path and len(server.asked("predictions")) < 3 else ""
-    assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)) == 1
+    assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)) == 1
     assert [event for event in server.asked("sleep") if event != "sleep 0.25"] == [f"sleep {wait}" for wait in waits]
     assert len(server.asked("predictions")) == 3
 
@@ -358,7 +375,7 @@ def test_collecting_can_be_stopped_at_any_request_and_resumed(server: OpenMLServ
     for stops in range(100):
         left = 3 + stops % 2  # enough for one run to be brought, at least
         try:
-            files = corpus_of(server, sleep=stop).collect(tmp_path, 1, quiet)
+            files = corpus_of(server, sleep=stop).collect(tmp_path, 1, SILENT)
             break
         except Stop:
             continue
@@ -369,7 +386,7 @@ def test_collecting_can_be_stopped_at_any_request_and_resumed(server: OpenMLServ
 
 def test_half_a_data_set_in_the_cache_is_loaded_again(server: OpenMLServer, tmp_path: Path) -> None:
     corpus = corpus_of(server, runs=(101, 105))
-    corpus.collect(tmp_path, 1, quiet)
+    corpus.collect(tmp_path, 1, SILENT)
     (half,) = (tmp_path / "openml-cache").rglob("datasets/1/dataset.arff")
     half.write_text(half.read_text()[:200])
     for path in [
@@ -378,7 +395,7 @@ def test_half_a_data_set_in_the_cache_is_loaded_again(server: OpenMLServer, tmp_
         *tmp_path.glob("*-101.parquet"),
     ]:
         path.unlink()
-    corpus.collect(tmp_path, 1, quiet)
+    corpus.collect(tmp_path, 1, SILENT)
     assert_right(tmp_path)
 
 
@@ -394,9 +411,9 @@ def test_openml_is_left_as_it_was(
     if fails:
         server.failure = lambda path: "status"
         with pytest.raises(ServerFailed):
-            corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+            corpus_of(server).collect(tmp_path / "runs", 1, SILENT)
     else:
-        corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+        corpus_of(server).collect(tmp_path / "runs", 1, SILENT)
     assert openml.config.get_config_as_dict() == before
     assert logging.root.handlers == []
     assert not elsewhere.exists()
@@ -434,4 +451,4 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
 def test_without_openml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openml", None)
     with pytest.raises(ImportError, match=r'the OpenML corpus needs openml: pip install "baserate\[openml\]"'):
-        OpenMLRuns().collect(tmp_path, 1, quiet)
+        OpenMLRuns().collect(tmp_path, 1, SILENT)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 from baserate.adjust import adjust
 from baserate.cli.options import names
 from baserate.cli.output import say
-from baserate.cli.progress_bar import Bar, NoBar, bar
+from baserate.cli.progress_bar import progress_bar
 from baserate.errors import BadFile, BadOption
+from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
 from baserate.result.adjustment import Adjustment
@@ -62,14 +62,9 @@ class Asked:
         """The new rates."""
         return Rates.parse(self["rates"], self["confidence"])
 
-    @contextlib.contextmanager
-    def bar(self) -> Iterator[Bar | NoBar]:
-        """A bar that is gone in the end."""
-        shown = bar(self["tol"], self["quiet"] or self["as_json"])
-        try:
-            yield shown
-        finally:
-            shown.clear()
+    def bar(self) -> AbstractContextManager[Progress]:
+        """The progress bar of the command."""
+        return progress_bar(self["tol"], quiet=bool(self["quiet"] or self["as_json"]))
 
     def solved(self, out: str | None) -> Adjustment:
         """The adjustment."""

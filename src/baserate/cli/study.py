@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from baserate.cli.exit_handling import told
+from baserate.cli.progress_bar import progress_bar
 from baserate.support.threads import cores
 
 if TYPE_CHECKING:
@@ -133,21 +133,21 @@ def _work(step: str, out: Path, jobs: int, sample: int, fresh: bool, **options: 
     work = Study(out, _plan(**options))
     with work.alone():
         work.begin(fresh=fresh)
-        with _progress("predictions", quiet) as report:
-            paths = work.collect(jobs, report)
+        with progress_bar(quiet=quiet, unit="steps") as progress:
+            paths = work.collect(jobs, progress)
         if step == "corpus":
             _say_corpus(work.accounts(paths))
         if step in ("all", "run"):
-            with _progress("adjusting", quiet) as report:
-                work.run(paths, jobs, report)
+            with progress_bar(quiet=quiet, unit="prediction sets") as progress:
+                work.run(paths, jobs, progress)
         if step in ("all", "compare"):
-            with _progress("the paper's way", quiet) as report:
-                work.compare(paths, sample, report)
+            with progress_bar(quiet=quiet, unit="tasks") as progress:
+                work.compare(paths, sample, progress)
 
 
 def _check_extra() -> None:
     """Say what to install before anything is begun."""
-    for name in ("pandas", "pyarrow", "joblib", "tqdm", "matplotlib", "cvxpy"):
+    for name in ("pandas", "pyarrow", "joblib", "matplotlib", "cvxpy"):
         if importlib.util.find_spec(name) is None:
             raise click.ClickException(f'the study needs {name}: pip install "baserate[study]"')
 
@@ -222,19 +222,3 @@ def _say_claims(found: Sequence[Claim], as_json: bool) -> None:
     from baserate.study.claims import text
 
     click.echo(json.dumps([asdict(claim) for claim in found], indent=1) if as_json else text(found))
-
-
-@contextlib.contextmanager
-def _progress(what: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal; in a log, nothing."""
-    from tqdm import tqdm
-
-    with tqdm(desc=what, disable=True if quiet else None, leave=True) as bar:
-
-        def report(done: int, total: int, last: str) -> None:
-            if bar.total is None:
-                bar.initial = done  # from an earlier sitting, so not to be counted for the speed
-            bar.total, bar.n = total, done
-            bar.set_postfix_str(last, refresh=True)
-
-        yield report

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from baserate.progress import Progress
 from baserate.study.settings import digest
 
 T = TypeVar("T")
-
-Report = Callable[[int, int, str], None]
-"""Called with how many runs are there, how many there will be, and what was done last."""
 
 
 class Corpus(ABC):
@@ -33,7 +31,7 @@ class Corpus(ABC):
         return f"{self.name}-{digest(self.settings())}"
 
     @abstractmethod
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         """Make the run files that are missing in the folder; return all of them, in an order that never changes."""
 
 

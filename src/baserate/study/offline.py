@@ -13,7 +13,8 @@ import numpy as np
 
 from baserate.errors import BadOption
 from baserate.inputs.validation import listed
-from baserate.study.corpus import Corpus, Report, in_parallel
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus, in_parallel
 from baserate.study.datasets import DATA_SETS, Labelled, load
 from baserate.study.runs import seed_of, write_run
 
@@ -101,19 +102,19 @@ class Offline(Corpus):
             "scikit-learn": sklearn.__version__,
         }
 
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         plan = {
             folder / f"{dataset}-{model}.parquet": (dataset, model)
             for dataset in self.datasets
             for model in self.models
         }
         missing = [(path, *names) for path, names in plan.items() if not path.exists()]
-        done = len(plan) - len(missing)
-        report(done, len(plan), "")
+        progress.begin("training models", len(plan))
+        progress.skip(len(plan) - len(missing))
         calls = ((_train, (path, dataset, model, self)) for path, dataset, model in missing)
         for name in in_parallel(calls, jobs):
-            done += 1
-            report(done, len(plan), name)
+            progress.note(name)
+            progress.rows(1)
         return list(plan)
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadFile, BadOption, BaserateError
-from baserate.study.corpus import Corpus, Report
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus
 from baserate.study.openml_arff import decoded, read_predictions
 from baserate.study.runs import Rules, unfit, write_run
 from baserate.support.atomic_files import whole
@@ -107,10 +108,10 @@ class OpenMLRuns(Corpus):
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {"corpus": self.name, **plain}
 
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         """Bring the runs that are missing; ``jobs`` is ignored, because the server is asked one thing at a time."""
         with _configured(self.server, folder / "openml-cache") as openml:
-            return _Collection(self, folder, openml, report).run()
+            return _Collection(self, folder, openml, progress).run()
 
 
 @contextlib.contextmanager
@@ -137,8 +138,8 @@ def _configured(server: str | None, cache: Path) -> Iterator[Any]:
 class _Collection:
     """One call of ``collect``: what is asked of the server, and what is noted of its answers."""
 
-    def __init__(self, corpus: OpenMLRuns, folder: Path, openml: Any, report: Report) -> None:
-        self.corpus, self.folder, self.openml, self.report = corpus, folder, openml, report
+    def __init__(self, corpus: OpenMLRuns, folder: Path, openml: Any, progress: Progress) -> None:
+        self.corpus, self.folder, self.openml, self.progress = corpus, folder, openml, progress
         self.rules = Rules(max_classes=corpus.max_classes, hard_scores=corpus.keep_hard_scores)
         self.asked = False
         self.data: tuple[int, str, Any] | None = None
@@ -147,16 +148,17 @@ class _Collection:
     def run(self) -> list[Path]:
         groups = [sorted(set(self.corpus.runs))] if self.corpus.runs else self.wanted()
         limit = None if self.corpus.runs else self.corpus.runs_per_task
-        done, total, taken = 0, sum(map(len, groups)), list[int]()
+        taken: list[int] = []
+        self.progress.begin("downloading runs", sum(map(len, groups)))
         for ids in groups:
             left = len(ids) if limit is None else limit
             for run in ids:
-                done += 1
                 if left:
                     reason = self.bring(run)
                     left -= not reason
                     taken += [] if reason else [run]
-                    self.report(done, total, f"run {run}: {reason or 'taken'}")
+                    self.progress.note(f"run {run}: {reason or 'taken'}")
+                self.progress.rows(1)
         return [self.path(run) for run in sorted(taken)]
 
     def path(self, run: int) -> Path:
@@ -165,10 +167,13 @@ class _Collection:
     def wanted(self) -> list[list[int]]:
         """Ids of the runs of every task, as they were when first asked for."""
         corpus, groups = self.corpus, list[list[int]]()
-        tasks = self.once("tasks", self.list_tasks)
-        for task in [task for task in tasks if not corpus.tasks or task in corpus.tasks][: corpus.max_tasks]:
+        known = self.once("tasks", self.list_tasks)
+        tasks = [task for task in known if not corpus.tasks or task in corpus.tasks][: corpus.max_tasks]
+        self.progress.begin("listing the runs of each task", len(tasks))
+        for task in tasks:
             groups.append(self.once(f"runs-of-task-{task}", partial(self.list_runs, task)))
-            self.report(0, sum(map(len, groups)), f"task {task}: {len(groups[-1])} runs")
+            self.progress.note(f"task {task}: {len(groups[-1])} runs")
+            self.progress.rows(1)
         return groups
 
     def list_tasks(self) -> list[int]:

@@ -14,7 +14,8 @@ import numpy as np
 
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.validation import listed
-from baserate.study.corpus import Corpus, Report
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus
 from baserate.study.runs import label_text, write_run
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -68,13 +69,15 @@ class OwnFiles(Corpus):
     def _contents(self) -> dict[str, str]:
         return {_stem(Path(file)): _hash(Path(file)) for file in self.files}
 
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         paths = []
-        for number, file in enumerate(map(Path, self.files)):
+        progress.begin("converting predictions", len(self.files))
+        for file in map(Path, self.files):
             paths.append(folder / f"{_stem(file)}.parquet")
             if not paths[-1].exists():
                 self._convert(_Table(file, _read(file, self.label)), paths[-1])
-            report(number + 1, len(self.files), file.name)
+            progress.note(file.name)
+            progress.rows(1)
         return paths
 
     def _convert(self, table: _Table, path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadOption
-from baserate.study.corpus import Report
+from baserate.progress import Progress
 from baserate.study.runs import PredictionSet
 from baserate.study.tasks import ADJUSTERS, Task, shifted_set, task
 from baserate.support.arrays import FloatArray
@@ -101,16 +101,16 @@ def sample_tasks(results: Any, sets: Mapping[str, PredictionSet], seed: int, siz
     return [task(shifted_set(sets[name], kind, seed), error) for name, kind, error in chosen.itertuples(index=False)]
 
 
-def compare(tasks: Sequence[Task], report: Report) -> Comparison:
+def compare(tasks: Sequence[Task], progress: Progress) -> Comparison:
     """Solve the tasks in both ways, one after the other on one core."""
     if not tasks:
         raise BadOption("there are no tasks to compare")
     ADJUSTERS["bga-log"](tasks[0])  # so that imports are not timed
     rows = []
-    for number, given in enumerate(tasks):
-        report(number, len(tasks), "")
+    progress.begin("solving with CVXPY", len(tasks))
+    for given in tasks:
         rows.append(_compared(given))
-    report(len(tasks), len(tasks), "")
+        progress.rows(1)
     worst = {name: float(np.nanmax([row[name] for row in rows])) for name in rows[0]}
     total = {name: sum(row[name] for row in rows) for name in rows[0]}
     return Comparison(

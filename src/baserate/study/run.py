@@ -22,7 +22,8 @@ from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.validation import listed
 from baserate.losses import Brier, Log
 from baserate.passes.numba_passes import prepare
-from baserate.study.corpus import Corpus, Report, in_parallel
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus, in_parallel
 from baserate.study.findings import (
     ACCOUNTS,
     CLOCK,
@@ -159,10 +160,10 @@ class Study:
                 ) from None
             yield
 
-    def collect(self, jobs: int, report: Report) -> list[Path]:
+    def collect(self, jobs: int, progress: Progress) -> list[Path]:
         """The run files of the corpus; when they are there, the folder is this study's."""
         corpus = self.plan.corpus
-        paths = corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, report)
+        paths = corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, progress)
         if not (self.folder / SETTINGS).exists():
             write_note(self.folder / SETTINGS, self._settings())
         return paths
@@ -171,7 +172,7 @@ class Study:
         """What became of each run."""
         return [self._read(path).account for path in paths]
 
-    def run(self, paths: Sequence[Path], jobs: int, report: Report) -> None:
+    def run(self, paths: Sequence[Path], jobs: int, progress: Progress) -> None:
         """Do the tasks that are not done."""
         if (self.folder / RESULTS).exists():
             schema_of(self.folder / RESULTS)
@@ -185,17 +186,17 @@ class Study:
             reasons = listed(sorted({run.account.reason for run in runs.values()}))
             raise BadFile(f"no predictions are left: none of the {len(paths)} runs meets the rules ({reasons})")
         missing = [unit for unit in part if not _is_whole(part[unit])]
-        done = len(part) - len(missing)
-        report(done, len(part), "")
+        progress.begin("adjusting", len(part))
+        progress.skip(len(part) - len(missing))
         for name in in_parallel(((_unit, (*unit, part[unit], self.plan)) for unit in missing), jobs):
-            done += 1
-            report(done, len(part), name)
+            progress.note(name)
+            progress.rows(1)
         seconds = time.perf_counter() - start if len(missing) == len(part) else None
         write_note(self.folder / CLOCK, {"seconds": seconds, "jobs": jobs})
         write_note(self.folder / ACCOUNTS, [asdict(run.account) for run in runs.values()])
         self._join(list(part.values()))
 
-    def compare(self, paths: Sequence[Path], size: int, report: Report) -> None:
+    def compare(self, paths: Sequence[Path], size: int, progress: Progress) -> None:
         """Solve a random sample of the tasks in the paper's way as well."""
         found = Findings(self.folder)
         size = min(size, len(possible_tasks(found.frame)))
@@ -203,7 +204,7 @@ class Study:
             return
         sets = {data.name: data for path in paths for data in self._read(path).sets.values()}
         tasks = sample_tasks(found.frame, sets, self.plan.seed, size)
-        write_note(self.folder / COMPARISON, asdict(compare(tasks, report)))
+        write_note(self.folder / COMPARISON, asdict(compare(tasks, progress)))
 
     def _read(self, path: Path) -> Run:
         return read_run(path, self.plan.rules, self.plan.seed)
