@@ -173,7 +173,7 @@ def test_bench_study_demo_version_and_help(folder: Path) -> None:
     assert (figures["rows"], figures["classes"]) == (2000, 10)
     assert "a scan takes (ms)" in run(folder, "bench", "in.parquet", "--columns", "p_*", "--repeats", "1").stdout
     assert "there are no results in" in run(folder, "study", "claims", code=1).stderr
-    assert "Guaranteed was a fall of log loss by" in run(folder, "demo").stdout
+    assert "The guarantee promised a log loss lower by at least" in run(folder, "demo").stdout
     assert (folder / "baserate-demo.html").exists()
     assert run(folder, "--version").stdout == f"baserate, version {br.__version__}\n"
     helped = run(folder, "adjust", "--help").stdout
