@@ -1,4 +1,4 @@
-"""What the examples of the docs share: who sums the rows, so that it does not depend on what ran before them."""
+"""Shared by the examples in the documentation: a fixed choice of the code that sums the rows."""
 
 from __future__ import annotations
 
