@@ -1,4 +1,4 @@
-"""What all tests share: a seeded Hypothesis profile, the losses that the battery runs on, a study to look at."""
+"""Shared by all tests: a deterministic Hypothesis profile, a registered example loss, and a finished study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from study_support import done, make_run, plan_of, predictions
+from study_support import make_plan, make_run, predictions, run_study
 
 from baserate.study.findings import Findings
 from baserate.study.run import Study
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("default")
 
-# The one line that puts a loss of one's own through the whole battery: import the file that registers it.
+# Importing the file registers its loss, so that all tests of losses also run on this example.
 _spec = importlib.util.spec_from_file_location("hierarchical_log", ROOT / "examples" / "hierarchical_log.py")
 assert _spec is not None
 assert _spec.loader is not None
@@ -28,7 +28,7 @@ _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
 @pytest.fixture
 def real_predictions() -> Path:
-    """Folder of real predictions; tests that want it are skipped where it is not given."""
+    """Folder of real predictions; tests that use it are skipped if it is not set."""
     folder = os.environ.get("BASERATE_DATA")
     if not folder:
         pytest.skip("BASERATE_DATA is not set")
@@ -37,12 +37,12 @@ def real_predictions() -> Path:
 
 @pytest.fixture(scope="session")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """A small study that has been run."""
+    """A small, finished study."""
     folder = tmp_path_factory.mktemp("study")
     predictions(6).to_parquet(folder / "mine.parquet")
-    work = Study(folder / "out", plan_of(folder / "mine.parquet"))
-    done(work)
-    return work
+    small = Study(folder / "out", make_plan(folder / "mine.parquet"))
+    run_study(small)
+    return small
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A small OpenML on this machine: it answers as the XML interface does, remembers requests, and fails on demand."""
+"""A local server with the XML interface of OpenML that records requests and fails on demand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def no_result(code: int) -> tuple[int, str]:
 
 @dataclass
 class OpenMLServer:
-    """``events`` has the path of every request; a test may add its own. ``failure(path)`` names how to fail."""
+    """A local OpenML server.
+
+    ``events`` lists the paths of all requests; tests can add their own entries. ``failure(path)`` returns how the
+    request fails ("close", "status", "unknown", "page" or "cut"), or "".
+    """
 
     datasets: dict[int, DataSet]
     tasks: dict[int, Task]
@@ -74,7 +78,9 @@ class OpenMLServer:
                     return
                 status, text = (500, "out of order") if kind == "status" else outer.answer(self.path)
                 status, text = no_result(111) if kind == "unknown" else (status, text)
-                status, text = (200, "<html>We are moving house.</html>") if kind == "page" else (status, text)
+                status, text = (
+                    (200, "<html>The server is under maintenance.</html>") if kind == "page" else (status, text)
+                )
                 body = gzip.compress(text.encode())
                 self.send_response(status)
                 self.send_header("Content-Encoding", "gzip")

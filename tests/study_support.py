@@ -1,4 +1,4 @@
-"""A small study of made-up predictions, for the tests of the study."""
+"""A small study of simulated predictions, for the tests of the study."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from baserate.progress import SILENT
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
 from baserate.study.run import Plan, Study
@@ -16,12 +17,8 @@ from baserate.study.runs import Rules, write_run
 SMALL = Rules(min_rows=40, max_rows=60)
 
 
-def silent(done: int, total: int, last: str) -> None:
-    """Nobody watches."""
-
-
 def predictions(folds: int, rows: int = 60, k: int = 3, seed: int = 0) -> pd.DataFrame:
-    """A file as a user would have it: classes a, b, ...; over-confident probabilities; two features and a name."""
+    """A table as a user may have it: classes a, b, ..., overconfident probabilities, two features and a name."""
     rng = np.random.default_rng(seed)
     n = folds * rows
     y = rng.choice(k, size=n, p=[0.55, *np.full(k - 1, 0.45 / (k - 1))])
@@ -34,17 +31,24 @@ def predictions(folds: int, rows: int = 60, k: int = 3, seed: int = 0) -> pd.Dat
     return frame.assign(age=rng.normal(size=n) + (y == 0), size=rng.normal(size=n), name="x")
 
 
-def plan_of(file: Path, **options: Any) -> Plan:
+def make_plan(file: Path, **options: Any) -> Plan:
     return Plan(OwnFiles((str(file),), fold="fold"), SMALL, **options)
 
 
-def done(study: Study, jobs: int = 1) -> Findings:
-    study.begin()
-    study.run(study.collect(jobs, silent), jobs, silent)
+def file_of(study: Study) -> Path:
+    """The file with the predictions of a study that was planned by :func:`make_plan`."""
+    assert isinstance(study.plan.corpus, OwnFiles)
+    return Path(study.plan.corpus.files[0])
+
+
+def run_study(study: Study, jobs: int = 1) -> Findings:
+    study.prepare()
+    study.run(study.collect(jobs, SILENT), jobs, SILENT)
     return Findings(study.folder)
 
 
-def the_same(one: Path, other: Path) -> bool:
+def same_results(one: Path, other: Path) -> bool:
+    """Whether two result files are equal, apart from the times."""
     left, right = (pd.read_parquet(path) for path in (one, other))
     return left.drop(columns="seconds").equals(right.drop(columns="seconds"))
 

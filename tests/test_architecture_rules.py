@@ -33,5 +33,17 @@ def test_a_name_can_be_taken_once() -> None:
 def test_importing_does_not_load_what_may_never_be_needed() -> None:
     code = "import sys, baserate.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"scipy", "sklearn", "pandas", "polars", "matplotlib", "cvxpy", "pyarrow", "dask", "distributed", "numba"}
+    heavy = {
+        "scipy",
+        "sklearn",
+        "pandas",
+        "polars",
+        "matplotlib",
+        "cvxpy",
+        "pyarrow",
+        "dask",
+        "distributed",
+        "numba",
+        "tqdm",
+    }
     assert not heavy & set(loaded)

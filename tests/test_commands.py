@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.cli.progress_bar import Bar
+from baserate.cli.progress_bar import progress_bar
 
 RATES = "cat=0.2,dog=0.5,owl=0.3"
 COLUMNS = ["p_cat", "p_dog", "p_owl"]
@@ -173,7 +173,7 @@ def test_bench_study_demo_version_and_help(folder: Path) -> None:
     assert (figures["rows"], figures["classes"]) == (2000, 10)
     assert "a scan takes (ms)" in run(folder, "bench", "in.parquet", "--columns", "p_*", "--repeats", "1").stdout
     assert "there are no results in" in run(folder, "study", "claims", code=1).stderr
-    assert "Guaranteed was a fall of log loss by" in run(folder, "demo").stdout
+    assert "The guarantee promised a log loss lower by at least" in run(folder, "demo").stdout
     assert (folder / "baserate-demo.html").exists()
     assert run(folder, "--version").stdout == f"baserate, version {br.__version__}\n"
     helped = run(folder, "adjust", "--help").stdout
@@ -350,14 +350,71 @@ def test_kill_at_any_moment_leaves_nothing_or_all(much: Path, tmp_path: Path, ti
     assert seen["absent"] + seen["old"] > 0, "it was killed in time"
 
 
-def test_the_bar_tells_speed_and_the_way_to_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.monotonic", lambda: 0.0)
-    bar = Bar(tol=1e-10)
-    bar.begin("reading", 4_000_000)
-    assert bar.line() == "pass 1, reading [------------------------]   0%"
-    bar.begin("reading", 4_000_000)
-    monkeypatch.setattr("time.monotonic", lambda: 0.5)
-    bar.rows(1_000_000)
-    bar.residual(10**-4.2)
-    shown = "pass 2, reading [######------------------]  25%  2.0 M rows/s  log10 of the residual -4.2, towards -10"
-    assert bar.line() == shown
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def frames(self) -> list[str]:
+        """The successive states of the line of the progress bar."""
+        return self.getvalue().split("\r")
+
+
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make standard error a terminal that is wide enough for a whole progress bar."""
+    # Not a fixture: pytest replaces sys.stderr between the setup and the call of a test.
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("LINES", "50")
+    return terminal
+
+
+def test_progress_bar_shows_pass_speed_and_distance_to_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, now = open_terminal(monkeypatch), 0.0
+    monkeypatch.setattr("tqdm.std.time", lambda: now)
+    with progress_bar(1e-10, quiet=False) as progress:
+        progress.begin("reading", 4_000_000)
+        progress.rows(4_000_000)
+        progress.begin("reading", 4_000_000)
+        now = 0.5
+        progress.rows(1_000_000)
+        progress.residual(10**-4.2)
+    last = [frame for frame in terminal.frames() if frame.strip()][-1]
+    assert last.startswith("pass 2, reading:  25%|")
+    assert "| 00:01 left, 2.00M rows/s, log10(residual) -4.2 of -10" in last
+    assert not terminal.frames()[-1].strip(), "the line is cleared"
+
+
+def test_progress_bar_leaves_work_of_an_earlier_run_out_of_the_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, now = open_terminal(monkeypatch), 0.0
+    monkeypatch.setattr("tqdm.std.time", lambda: now)
+    with progress_bar(quiet=False, unit="tasks") as progress:
+        progress.begin("adjusting", 100)
+        progress.skip(60)
+        now = 2.0
+        progress.rows(20)
+        progress.note("arrests/logistic")
+    last = [frame for frame in terminal.frames() if frame.strip()][-1]
+    assert last.startswith("adjusting:  80%|")
+    assert "| 00:02 left, 10.00 tasks/s, arrests/logistic" in last
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_progress_bar_shows_nothing_in_a_log_file_or_if_quiet(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    if not quiet:
+        monkeypatch.setattr(Terminal, "isatty", lambda self: False)
+    with progress_bar(1e-10, quiet=quiet) as progress:
+        progress.begin("reading", 10)
+        progress.rows(10)
+        progress.residual(0.1)
+    assert terminal.getvalue() == ""
+
+
+def test_progress_of_a_whole_adjustment(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    with progress_bar(1e-10, quiet=False) as progress:
+        br.adjust(predictions(100_000), [0.2, 0.5, 0.3], progress=progress)
+    assert any(frame.startswith("pass 1, reading") for frame in terminal.frames())
+    assert "log10(residual)" in terminal.getvalue()
+    assert not terminal.frames()[-1].strip()

@@ -1,4 +1,4 @@
-"""The four shifts: which rows go, which labels change, what the rates are afterwards, and when it cannot be done."""
+"""The four shifts: deleted rows, changed labels, rates after the shift, and shifts that are impossible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ amounts = st.floats(0.1, 0.5)
 
 @given(seeds, st.integers(2, 7))
 @cases(100)
-def test_majority_classes_are_the_fewest_that_hold_more_than_half(seed: int, k: int) -> None:
+def test_majority_classes_are_the_smallest_group_that_holds_more_than_half(seed: int, k: int) -> None:
     pi = np.random.default_rng(seed).dirichlet(np.ones(k))
     found = br.shifts.majority(pi)
     assert pi[found].sum() > 0.5
@@ -44,21 +44,21 @@ def test_majority_classes_are_the_fewest_that_hold_more_than_half(seed: int, k: 
         assert pi[list(fewer)].sum() <= 0.5
 
 
-def test_half_of_the_rows_is_not_more_than_half() -> None:
+def test_classes_with_exactly_half_of_the_rows_are_not_a_majority() -> None:
     assert br.shifts.majority([0.5, 0.5]).tolist() == [0, 1]
-    assert br.shifts.majority([0.1] * 5 + [0.5]).tolist() == [5, 0]  # 0.1 * 5 is not exactly 0.5
+    assert br.shifts.majority([0.1] * 5 + [0.5]).tolist() == [5, 0]  # summing 0.1 five times is not exactly 0.5
 
 
 @given(seeds, amounts)
 @cases(100)
-def test_prior_shift_deletes_random_majority_rows_until_their_share_has_fallen(seed: int, amount: float) -> None:
+def test_prior_shift_lowers_the_share_of_the_majority_by_the_amount(seed: int, amount: float) -> None:
     y = labels(seed)
     try:
         shifted = br.shifts.prior(y, amount, seed=seed)
-    except ImpossibleShift:  # some class had few rows
+    except ImpossibleShift:  # a class had too few rows
         assume(False)
     in_majority = np.isin(y, shifted.majority)
-    assert np.isin(np.flatnonzero(~in_majority), shifted.rows).all(), "no minority row goes"
+    assert np.isin(np.flatnonzero(~in_majority), shifted.rows).all(), "no minority row is deleted"
     assert (shifted.y == y[shifted.rows]).all(), "no label changes"
     assert (np.diff(shifted.rows) > 0).all()
     share = np.isin(shifted.y, shifted.majority).mean()
@@ -67,12 +67,12 @@ def test_prior_shift_deletes_random_majority_rows_until_their_share_has_fallen(s
 
 @given(seeds, amounts)
 @cases(100)
-def test_concept_shift_gives_majority_rows_minority_labels(seed: int, amount: float) -> None:
+def test_concept_shift_gives_minority_labels_to_majority_rows(seed: int, amount: float) -> None:
     y = labels(seed)
     shifted = br.shifts.concept(y, amount, seed=seed)
     changed = shifted.y != y
     in_majority = np.isin(y, shifted.majority)
-    assert (shifted.rows == np.arange(len(y))).all(), "no row goes"
+    assert (shifted.rows == np.arange(len(y))).all(), "no row is deleted"
     assert changed.sum() == round(amount * in_majority.sum())
     assert in_majority[changed].all()
     assert not np.isin(shifted.y[changed], shifted.majority).any()
@@ -89,24 +89,24 @@ def test_concept_shift_draws_the_new_labels_uniformly() -> None:
 
 @given(seeds, amounts)
 @cases(60)
-def test_covariate_shift_deletes_the_lowest_values_of_the_best_feature_in_one_class(seed: int, amount: float) -> None:
+def test_covariate_shift_deletes_rows_of_one_class_with_the_lowest_values(seed: int, amount: float) -> None:
     rng = np.random.default_rng(seed)
     y = labels(seed)
     features = rng.normal(size=(len(y), 5)) + y[:, None] * rng.normal(size=5)
     shifted = br.shifts.covariate(y, features, amount)
-    last = shifted.majority[-1]
-    correlations = [abs(np.corrcoef(column, y == last)[0, 1]) for column in features.T]
+    smallest = shifted.majority[-1]
+    correlations = [abs(np.corrcoef(column, y == smallest)[0, 1]) for column in features.T]
     assert correlations[shifted.feature] == pytest.approx(max(correlations))
-    gone = np.setdiff1d(np.arange(len(y)), shifted.rows)
-    assert len(gone) == round(amount * (y == last).sum())
-    assert (y[gone] == last).all(), "rows of this class only"
+    deleted = np.setdiff1d(np.arange(len(y)), shifted.rows)
+    assert len(deleted) == round(amount * (y == smallest).sum())
+    assert (y[deleted] == smallest).all(), "only rows of this class are deleted"
     assert (shifted.y == y[shifted.rows]).all(), "no label changes"
-    kept = features[shifted.rows[shifted.y == last], shifted.feature]
-    if len(gone):
-        assert features[gone, shifted.feature].max() <= kept.min()
+    kept = features[shifted.rows[shifted.y == smallest], shifted.feature]
+    if len(deleted):
+        assert features[deleted, shifted.feature].max() <= kept.min()
 
 
-def test_class_m_is_the_smallest_of_the_majority_classes() -> None:
+def test_covariate_shift_uses_the_smallest_majority_class() -> None:
     y = np.repeat(["x", "y", "z"], [40, 35, 25])
     shifted = br.shifts.covariate(y, np.arange(100.0)[:, None], 0.2)
     assert shifted.majority == ("x", "y")
@@ -114,23 +114,23 @@ def test_class_m_is_the_smallest_of_the_majority_classes() -> None:
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_features_of_a_dataframe_are_its_numeric_columns(kind: Any) -> None:
+def test_only_numeric_columns_of_a_dataframe_are_features(kind: Any) -> None:
     y = np.repeat(["a", "b"], [60, 40])
     frame = kind({"name": ["x"] * 100, "noise": np.tile([1.0, 2.0], 50), "useful": np.arange(100)})
     assert br.shifts.covariate(y, frame, 0.5).feature == "useful"
 
 
-def test_dataframes_without_column_names_and_without_numbers() -> None:
+def test_dataframes_with_integer_names_without_numbers_and_with_missing_values() -> None:
     y = np.repeat(["a", "b"], [60, 40])
     assert br.shifts.covariate(y, pd.DataFrame({0: np.arange(100), 1: 1.0}), 0.5).feature == 0
     with pytest.raises(ImpossibleShift, match="needs a numeric feature"):
         br.shifts.covariate(y, pd.DataFrame({"name": ["x"] * 100}), 0.5)
     gaps = pl.DataFrame({"age": [None, *range(99)]})
-    assert br.shifts.covariate(y, gaps, 0.5).rows[0] == 0, "a missing value goes last"
+    assert br.shifts.covariate(y, gaps, 0.5).rows[0] == 0, "rows with a missing value are deleted last"
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-200, 1e308, -7.3])
-def test_a_constant_is_no_feature_and_the_size_of_numbers_does_not_matter(value: float) -> None:
+def test_constant_features_are_ignored_and_the_scale_does_not_matter(value: float) -> None:
     y = np.repeat([0, 1], [600, 400])
     with pytest.raises(ImpossibleShift, match="that varies"):
         br.shifts.covariate(y, np.full((1000, 1), value), 0.3)
@@ -138,23 +138,23 @@ def test_a_constant_is_no_feature_and_the_size_of_numbers_does_not_matter(value:
     assert br.shifts.covariate(y, features, 0.3).feature == 1
 
 
-def test_a_class_that_vanishes_on_the_way_is_the_cause() -> None:
+def test_combined_shift_reports_a_class_that_vanishes_in_an_early_step() -> None:
     y = np.repeat([0, 1, 2], [1, 1, 1])
     with pytest.raises(ImpossibleShift) as caught:
         br.shifts.combined(y, None, 0.45)
     assert caught.value.cause == "a class would vanish"
 
 
-def test_missing_values_of_a_feature_go_last() -> None:
+def test_rows_with_a_missing_feature_are_deleted_last() -> None:
     y = np.repeat([0, 1], [6, 4])
     feature = np.array([np.nan, 1, 2, 3, 4, 5, 9, 9, 9, 9.0])
     shifted = br.shifts.covariate(y, feature[:, None], 0.5)
     assert shifted.rows.tolist() == [0, 4, 5, 6, 7, 8, 9]
 
 
-def test_the_combined_shift_is_the_three_in_a_row() -> None:
+def test_combined_shift_equals_the_three_shifts_in_sequence() -> None:
     rng = np.random.default_rng(3)
-    y = np.repeat(["a", "b", "c"], [800, 120, 80])  # so large a majority that it stays one on the way
+    y = np.repeat(["a", "b", "c"], [800, 120, 80])  # large enough to stay the majority after each shift
     features = rng.normal(size=(1000, 3)) + (y == "a")[:, None] * [0.1, 2.0, 0.5]
     whole = br.shifts.combined(y, features, 0.15, seed=7)
     one = np.random.default_rng(7)
@@ -167,7 +167,7 @@ def test_the_combined_shift_is_the_three_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rates_distance_and_seed(kind: str) -> None:
+def test_result_has_the_rates_and_depends_on_the_seed(kind: str) -> None:
     rng = np.random.default_rng(0)
     y = np.array(["ill", "well", "dead"])[rng.choice(3, size=500, p=[0.25, 0.65, 0.1])]
     features = rng.normal(size=(500, 2)) + (y == "well")[:, None]
@@ -182,7 +182,7 @@ def test_rates_distance_and_seed(kind: str) -> None:
     assert (again.y == shifted.y).all()
     other = br.shifts.shift(kind, y, features, 0.3, seed=6)
     same = len(other.rows) == len(shifted.rows) and (other.rows == shifted.rows).all() and (other.y == shifted.y).all()
-    assert same == (kind == "covariate"), "only the covariate shift has nothing random"
+    assert same == (kind == "covariate"), "only the covariate shift is not random"
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_rates_distance_and_seed(kind: str) -> None:
         (lambda: br.shifts.covariate([0, 0, 1], [[1.0], [2.0], [3.0]], 0.9), "a class would vanish", "class 0"),
     ],
 )
-def test_what_cannot_be_shifted_says_so(call: Any, cause: str, message: str) -> None:
+def test_impossible_shifts_state_the_cause(call: Any, cause: str, message: str) -> None:
     with pytest.raises(ImpossibleShift, match=message) as caught:
         call()
     assert caught.value.cause == cause
 
 
-def test_an_impossible_shift_travels_between_processes() -> None:
+def test_impossible_shift_can_be_pickled() -> None:
     with pytest.raises(ImpossibleShift) as caught:
         br.shifts.prior([0, 1], 0.2)
     copy = pickle.loads(pickle.dumps(caught.value))
@@ -220,33 +220,33 @@ def test_an_impossible_shift_travels_between_processes() -> None:
         (lambda: br.shifts.prior([[0, 1]], 0.2), BadLabels, r"shape \(1, 2\)"),
         (lambda: br.shifts.prior([0.0, np.nan], 0.2), BadLabels, "row 1 is missing"),
         (lambda: br.shifts.prior(np.array(["a", "a", np.nan], dtype=object), 0.2), BadLabels, "row 2 is missing"),
-        (lambda: br.shifts.prior([0, 0, 1], 0.2, seed=-1), BadOption, "whole number of 0 or more"),
+        (lambda: br.shifts.prior([0, 0, 1], 0.2, seed=-1), BadOption, "integer of at least 0"),
         (lambda: br.shifts.misstated([0.7, 0.3], [0], np.nan), BadOption, "between -1 and 1, not nan"),
         (lambda: br.shifts.misstated([0.7, 0.3], [0.5], 0.1), BadOption, "positions of classes, 0 to 1"),
         (lambda: br.shifts.misstated([0.7, 0.3], [2], 0.1), BadOption, "positions of classes"),
         (lambda: br.shifts.prior(pd.Series(["a", "a", pd.NA], dtype="string"), 0.2), BadLabels, "row 2 is missing"),
         (lambda: br.shifts.prior(np.array(["2020", "NaT"], dtype="datetime64[D]"), 0.2), BadLabels, "row 1 is missing"),
-        (lambda: br.shifts.prior(np.array([0, "b", "a"], dtype=object), 0.2), BadLabels, "mixes values"),
+        (lambda: br.shifts.prior(np.array([0, "b", "a"], dtype=object), 0.2), BadLabels, "mixes labels"),
         (lambda: br.shifts.prior(np.array([0, None, "a"], dtype=object), 0.2), BadLabels, "row 1 is missing"),
         (lambda: br.shifts.covariate([0, 0, 1], [[1.0], [2.0]], 0.2), BadOption, "there are 3 labels"),
-        (lambda: br.shifts.combined([0] * 9 + [1], [["x"]] * 10, 0.2), BadOption, "must hold numbers"),
+        (lambda: br.shifts.combined([0] * 9 + [1], [["x"]] * 10, 0.2), BadOption, "must contain numbers"),
         (lambda: br.shifts.shift("sideways", [0, 0, 1], None, 0.2), BadOption, "no shift 'sideways'"),
     ],
 )
-def test_bad_input_is_refused(call: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
 
 
 @given(seeds, st.integers(2, 8), st.sampled_from([0.0, 0.01, -0.01, 0.02, -0.02, 0.04, -0.04, 0.08, -0.08]))
 @cases(200)
-def test_misstated_rates_are_off_by_the_error_and_still_rates(seed: int, k: int, error: float) -> None:
+def test_misstated_rates_differ_by_the_error_and_sum_to_one(seed: int, k: int, error: float) -> None:
     pi = np.random.default_rng(seed).dirichlet(np.full(k, 3.0))
     large = br.shifts.majority(pi)
     rest = np.setdiff1d(np.arange(k), large)
     taken = error * len(large) / max(len(rest), 1)
     if error and (not rest.size or (pi[large] + error).min() < 0 or (pi[rest] - taken).min() < 0):
-        with pytest.raises(ImpossibleShift, match=r"would be|none is left"):
+        with pytest.raises(ImpossibleShift, match=r"would be|there is no class"):
             br.shifts.misstated(pi, large, error)
         return
     stated = br.shifts.misstated(pi, large, error)
@@ -255,7 +255,7 @@ def test_misstated_rates_are_off_by_the_error_and_still_rates(seed: int, k: int,
     assert stated[rest] == pytest.approx(pi[rest] - taken, abs=1e-15)
 
 
-def test_a_class_that_occurs_is_not_given_the_rate_0() -> None:
+def test_misstated_rejects_a_rate_of_0_for_a_class_that_occurs() -> None:
     with pytest.raises(ImpossibleShift, match="class 1 would get the rate 0") as caught:
         br.shifts.misstated([0.92, 0.08], [0], 0.08)
     assert caught.value.cause == "a class that occurs would get the rate 0"

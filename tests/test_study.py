@@ -1,4 +1,4 @@
-"""The study: tasks, and results that are the same in every run and survive a kill."""
+"""The study: its tasks, reproducible results, and resuming after an interruption."""
 
 from __future__ import annotations
 
@@ -16,78 +16,79 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from study_support import SMALL, done, plan_of, predictions, silent, the_same
+from study_support import SMALL, file_of, make_plan, predictions, run_study, same_results
 
 from baserate.errors import BadFile, BadOption
+from baserate.progress import SILENT
 from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
-from baserate.study.run import Plan, Study, _unit, rows_of
+from baserate.study.run import Plan, Study, _adjust_set, result_rows
 from baserate.study.runs import PredictionSet, Rules
 from baserate.study.tables import n_tasks
 from baserate.study.tasks import ADJUSTERS, ERRORS, Skipped, Task, tasks_of
 
 
-def test_every_combination_of_shift_and_error_is_a_task_or_is_counted(one_set: PredictionSet) -> None:
+def test_every_combination_of_shift_and_error_is_a_task_or_skipped(one_set: PredictionSet) -> None:
     made = list(tasks_of(one_set, seed=0))
     assert len(made) == 4 * 9
-    kinds = [given.shifted.kind if isinstance(given, Task) else given.kind for given in made]
+    kinds = [task.shifted.kind if isinstance(task, Task) else task.kind for task in made]
     assert [kinds.count(kind) for kind in ("prior", "concept", "covariate", "combined")] == [9] * 4
     no_features = PredictionSet(**{**vars(one_set), "features": np.empty((200, 0))})
-    skipped = [given for given in tasks_of(no_features, seed=0) if isinstance(given, Skipped)]
-    reasons = {(given.kind, given.reason) for given in skipped}
+    skipped = [task for task in tasks_of(no_features, seed=0) if isinstance(task, Skipped)]
+    reasons = {(task.kind, task.reason) for task in skipped}
     assert {("covariate", "no numeric feature varies"), ("combined", "no numeric feature varies")} <= reasons
 
 
-def test_a_task_is_made_of_the_rows_and_labels_that_the_shift_left(one_set: PredictionSet) -> None:
+def test_tasks_contain_the_rows_and_labels_that_remain_after_the_shift(one_set: PredictionSet) -> None:
     rows = {tuple(row) for row in one_set.probs}
-    for given in tasks_of(one_set, seed=0):
-        if isinstance(given, Skipped):
+    for task in tasks_of(one_set, seed=0):
+        if isinstance(task, Skipped):
             continue
-        shifted = given.shifted
+        shifted = task.shifted
         assert 0.1 <= shifted.amount <= 0.5
         assert {tuple(row) for row in shifted.probs} <= rows
         assert shifted.rates == pytest.approx(np.bincount(shifted.y, minlength=3) / len(shifted.y))
-        off = given.stated - shifted.rates
-        assert off[shifted.majority] == pytest.approx(given.error, abs=1e-12)
-        assert given.width == pytest.approx(np.abs(off), abs=1e-15)
-        assert given.stated.sum() == pytest.approx(1)
+        off = task.stated - shifted.rates
+        assert off[shifted.majority] == pytest.approx(task.error, abs=1e-12)
+        assert task.width == pytest.approx(np.abs(off), abs=1e-15)
+        assert task.stated.sum() == pytest.approx(1)
 
 
-def test_amounts_differ_between_shifts_and_sets_and_come_from_the_seed(one_set: PredictionSet) -> None:
+def test_amounts_differ_between_shifts_and_sets_and_depend_on_the_seed(one_set: PredictionSet) -> None:
     other = PredictionSet(**{**vars(one_set), "name": "d/m/other"})
 
     def amounts(data: PredictionSet, seed: int) -> list[float]:
-        return [given.shifted.amount for given in tasks_of(data, seed, errors=(0.0,)) if isinstance(given, Task)]
+        return [task.shifted.amount for task in tasks_of(data, seed, errors=(0.0,)) if isinstance(task, Task)]
 
     assert amounts(one_set, 0) == amounts(one_set, 0)
     assert len({*amounts(one_set, 0), *amounts(one_set, 1), *amounts(other, 0)}) >= 10
 
 
 @pytest.mark.parametrize("loss", ["brier", "log"])
-def test_the_set_of_rates_covers_the_truth(one_set: PredictionSet, loss: str) -> None:
-    for given in tasks_of(one_set, seed=0):
-        if isinstance(given, Task):
-            known = ADJUSTERS[f"set-{loss}"](given).certificate.bounds
-            assert known is not None
-            low, high = known
-            assert (low <= given.shifted.rates + 1e-15).all()
-            assert (given.shifted.rates <= high + 1e-15).all()
+def test_rate_sets_of_tasks_contain_the_true_rates(one_set: PredictionSet, loss: str) -> None:
+    for task in tasks_of(one_set, seed=0):
+        if isinstance(task, Task):
+            bounds = ADJUSTERS[f"set-{loss}"](task).certificate.bounds
+            assert bounds is not None
+            low, high = bounds
+            assert (low <= task.shifted.rates + 1e-15).all()
+            assert (task.shifted.rates <= high + 1e-15).all()
 
 
-def test_results_are_losses_of_what_the_adjusters_return(one_set: PredictionSet, tmp_path: Path) -> None:
-    """By formulas of its own: minus the log of the true class, and the squared distance from the corner."""
+def test_results_agree_with_losses_computed_by_hand(one_set: PredictionSet, tmp_path: Path) -> None:
+    """The formulas: -log of the probability of the true class, and its squared distance from the one-hot label."""
     file = tmp_path / "x.parquet"
     predictions(1).to_parquet(file)
-    rows = iter(rows_of(one_set, plan_of(file)))
+    rows = iter(result_rows(one_set, make_plan(file)))
     checked = 0
-    for given in tasks_of(one_set, seed=0):
-        if isinstance(given, Skipped):
-            assert next(rows)["skipped"] == given.reason
+    for task in tasks_of(one_set, seed=0):
+        if isinstance(task, Skipped):
+            assert next(rows)["skipped"] == task.reason
             continue
-        p, y, k = given.shifted.probs, given.shifted.y, 3
+        p, y, k = task.shifted.probs, task.shifted.y, 3
         for name, adjuster in ADJUSTERS.items():
-            row, a = next(rows), adjuster(given).probs
-            assert (row["adjuster"], row["shift"], row["error"]) == (name, given.shifted.kind, given.error)
+            row, a = next(rows), adjuster(task).probs
+            assert (row["adjuster"], row["shift"], row["error"]) == (name, task.shifted.kind, task.error)
             before, after = (np.mean([((q[i] - np.eye(k)[y[i]]) ** 2).sum() for i in range(len(y))]) for q in (p, a))
             assert [row["brier_before"], row["brier_after"]] == pytest.approx([before, after], abs=1e-14)
             assert row["brier_reduction"] == pytest.approx(1 - after / before, abs=1e-13)
@@ -101,7 +102,7 @@ def test_results_are_losses_of_what_the_adjusters_return(one_set: PredictionSet,
     assert next(rows, None) is None
 
 
-def test_one_row_a_task_and_adjuster(findings: Findings) -> None:
+def test_results_have_one_row_per_task_and_adjuster(findings: Findings) -> None:
     frame = findings.frame
     skipped = pd.read_parquet(findings.folder / "skipped.parquet")
     assert n_tasks(frame) + len(skipped) == 6 * 4 * 9
@@ -114,47 +115,47 @@ def test_one_row_a_task_and_adjuster(findings: Findings) -> None:
 
 def test_results_do_not_depend_on_the_number_of_processes(study: Study, tmp_path: Path) -> None:
     other = Study(tmp_path / "out", study.plan)
-    done(other, jobs=2)
+    run_study(other, jobs=2)
     for name in ("results.parquet", "skipped.parquet"):
         if name == "results.parquet":
-            assert the_same(other.folder / name, study.folder / name)
+            assert same_results(other.folder / name, study.folder / name)
         else:
             assert pd.read_parquet(other.folder / name).equals(pd.read_parquet(study.folder / name))
 
 
 def test_another_seed_gives_other_results(study: Study, tmp_path: Path) -> None:
-    other = Study(tmp_path / "out", plan_of(Path(study.plan.corpus.files[0]), seed=1))  # type: ignore[attr-defined]
-    done(other)
-    assert not the_same(other.folder / "results.parquet", study.folder / "results.parquet")
+    other = Study(tmp_path / "out", make_plan(file_of(study), seed=1))
+    run_study(other)
+    assert not same_results(other.folder / "results.parquet", study.folder / "results.parquet")
 
 
 def wait_for_parts(folder: Path, number: int) -> None:
-    give_up = time.monotonic() + 120
-    while len(list(folder.glob("parts-*/*.parquet"))) < number and time.monotonic() < give_up:
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("parts-*/*.parquet"))) < number and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-def test_sigterm_ends_a_study_as_ctrl_c_does_and_a_lost_worker_is_told(tmp_path: Path) -> None:
+def test_sigterm_and_a_killed_worker_end_the_study_with_a_message(tmp_path: Path) -> None:
     predictions(40).to_parquet(tmp_path / "mine.parquet")
     options = ["--predictions", str(tmp_path / "mine.parquet"), "--fold", "fold", "--min-rows", "40", "--jobs", "2"]
     command = [sys.executable, "-m", "baserate", "study", "run", "--out", str(tmp_path / "out"), *options]
-    for parts, message in ((1, "the same command goes on from there"), (12, "a worker was killed")):
+    for parts, message in ((1, "run the same command again to resume"), (12, "a worker process was killed")):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wait_for_parts(tmp_path / "out", parts)
         if parts == 1:
             process.send_signal(signal.SIGTERM)
         else:
             os.kill(busiest_child(process.pid), signal.SIGKILL)
-        said = process.communicate(timeout=60)[1]
+        stderr = process.communicate(timeout=60)[1]
         assert process.returncode == (128 + signal.SIGTERM if parts == 1 else 1)
-        assert message in said
-        assert "Traceback" not in said
+        assert message in stderr
+        assert "Traceback" not in stderr
     assert not (tmp_path / "out" / "results.parquet").exists()
 
 
 def busiest_child(pid: int) -> int:
-    """The worker that has used most time; the other children only keep book."""
+    """The child process with the most CPU time: a worker, and not joblib's resource tracker."""
     children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -165,7 +166,7 @@ def busiest_child(pid: int) -> int:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-def test_a_study_killed_at_any_moment_is_resumed_without_a_lost_or_doubled_task(tmp_path: Path) -> None:
+def test_killed_study_resumes_without_lost_or_repeated_tasks(tmp_path: Path) -> None:
     file = tmp_path / "mine.parquet"
     predictions(24).to_parquet(file)
     options = ["--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--max-rows", "60", "--jobs", "2"]
@@ -174,21 +175,21 @@ def test_a_study_killed_at_any_moment_is_resumed_without_a_lost_or_doubled_task(
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for_parts(tmp_path / "out", parts_before_kill)
         os.kill(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was still at work"
+        assert process.wait() == -signal.SIGKILL, "it was still running"
         assert not (tmp_path / "out" / "results.parquet").exists()
     subprocess.run(command, check=True, capture_output=True)
-    whole = Study(tmp_path / "whole", plan_of(file))
-    done(whole)
-    assert the_same(tmp_path / "out" / "results.parquet", tmp_path / "whole" / "results.parquet")
+    whole = Study(tmp_path / "whole", make_plan(file))
+    run_study(whole)
+    assert same_results(tmp_path / "out" / "results.parquet", tmp_path / "whole" / "results.parquet")
     clock = json.loads((tmp_path / "out" / "clock.json").read_text())
-    assert clock["seconds"] is None, "what was done before the kill was not timed, so no time is claimed"
+    assert clock["seconds"] is None, "the time of the killed runs is unknown, so no total is reported"
 
 
-def test_finished_parts_are_not_done_again(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_parts_are_not_computed_again(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from baserate.study import run as module
 
     work, calls = Study(tmp_path / "out", study.plan), []
-    real = module.rows_of
+    real = module.result_rows
 
     def counted(data: PredictionSet, plan: Plan) -> Any:
         calls.append(data.name)
@@ -196,70 +197,70 @@ def test_finished_parts_are_not_done_again(study: Study, tmp_path: Path, monkeyp
             raise KeyboardInterrupt
         return real(data, plan)
 
-    monkeypatch.setattr(module, "rows_of", counted)
+    monkeypatch.setattr(module, "result_rows", counted)
     with pytest.raises(KeyboardInterrupt):
-        done(work)
-    done(work)
+        run_study(work)
+    run_study(work)
     assert sorted(calls) == sorted([*(f"mine/mine/{fold}" for fold in range(6)), "mine/mine/3"])
-    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+    assert same_results(work.folder / "results.parquet", study.folder / "results.parquet")
 
 
-def test_only_files_of_a_study_are_thrown_away(study: Study, tmp_path: Path) -> None:
+def test_fresh_deletes_only_files_of_a_study(study: Study, tmp_path: Path) -> None:
     work = Study(tmp_path, study.plan)
     (tmp_path / "settings.json").write_text('{"mine": 1}')
     (tmp_path / "parts-of-mine").mkdir()
     (tmp_path / "parts-of-mine" / "precious").write_text("keep me")
     for fresh in (False, True):
-        with pytest.raises(BadFile, match=r"settings.json is not of a study; choose another folder"):
-            work.begin(fresh=fresh)
+        with pytest.raises(BadFile, match=r"settings.json does not belong to a study; choose another folder"):
+            work.prepare(fresh=fresh)
     assert json.loads((tmp_path / "settings.json").read_text()) == {"mine": 1}
     (tmp_path / "settings.json").unlink()
-    done(work)
-    work.begin(fresh=True)
+    run_study(work)
+    work.prepare(fresh=True)
     assert (tmp_path / "parts-of-mine" / "precious").read_text() == "keep me"
     assert not (tmp_path / "results.parquet").exists()
 
 
-def test_results_without_their_settings_are_nobodys(study: Study, tmp_path: Path) -> None:
-    """Else a user who deletes a damaged note would get old results for new settings."""
-    work = Study(tmp_path / "out", plan_of(Path(study.plan.corpus.files[0]), seed=1))  # type: ignore[attr-defined]
+def test_results_without_their_settings_are_rejected(study: Study, tmp_path: Path) -> None:
+    """Otherwise a user who deletes damaged settings would get old results for new settings."""
+    work = Study(tmp_path / "out", make_plan(file_of(study), seed=1))
     shutil.copytree(study.folder, work.folder)
     (work.folder / "settings.json").unlink()
     for fresh in (False, True):
-        with pytest.raises(BadFile, match=r"results\.parquet is there, but .*settings\.json is not"):
-            work.begin(fresh=fresh)
+        with pytest.raises(BadFile, match=r"results\.parquet exists, but .*settings\.json does not"):
+            work.prepare(fresh=fresh)
     (work.folder / "results.parquet").unlink()
     (work.folder / "comparison.json").write_text('{"of": "old results"}')
-    assert done(work).comparison is None
+    assert run_study(work).comparison is None
 
 
-def test_a_first_attempt_that_failed_leaves_the_folder_free(tmp_path: Path) -> None:
+def test_failed_first_attempt_does_not_occupy_the_folder(tmp_path: Path) -> None:
     predictions(2).to_parquet(tmp_path / "mine.parquet")
     out = tmp_path / "out"
     wrong = Study(out, Plan(OwnFiles((str(tmp_path / "mine.parquet"),), label="nope", fold="fold"), SMALL))
     with pytest.raises(BadFile, match="has no column 'nope'"):
-        done(wrong)
-    assert n_tasks(done(Study(out, plan_of(tmp_path / "mine.parquet"))).frame) > 0
+        run_study(wrong)
+    assert n_tasks(run_study(Study(out, make_plan(tmp_path / "mine.parquet"))).frame) > 0
 
 
-def test_a_resumed_study_has_one_version_of_everything(study: Study, tmp_path: Path) -> None:
+def test_study_is_not_resumed_with_other_package_versions(study: Study, tmp_path: Path) -> None:
     work = Study(tmp_path / "out", study.plan)
-    done(work)
+    run_study(work)
     note = tmp_path / "out" / "settings.json"
     older = json.loads(note.read_text())
     older["versions"]["numpy"] = "0.1"
     note.write_text(json.dumps(older))
-    work.begin()
+    work.prepare()
     (tmp_path / "out" / "results.parquet").unlink()
     with pytest.raises(BadOption, match=r"other settings \(versions\)"):
-        work.begin()
+        work.prepare()
 
 
-def test_two_studies_do_not_work_in_one_folder_at_once(study: Study) -> None:
+def test_two_processes_cannot_run_a_study_in_one_folder(study: Study) -> None:
     pytest.importorskip("fcntl")
-    with study.alone(), pytest.raises(BadOption, match="another study is at work"), study.alone():
+    with study.lock(), pytest.raises(BadOption, match="another process is running a study"), study.lock():
         pass
-    with study.alone():
+    with study.lock():
         pass
 
 
@@ -267,7 +268,7 @@ def test_two_studies_do_not_work_in_one_folder_at_once(study: Study) -> None:
     ("name", "content", "message"),
     [
         ("settings.json", b"{bad", "settings.json is damaged"),
-        ("settings.json", b"[]", "settings.json is not of a study"),
+        ("settings.json", b"[]", "settings.json does not belong to a study"),
         ("results.parquet", b"PAR1", "results.parquet is damaged"),
         ("skipped.parquet", b"", "skipped.parquet is damaged"),
         ("skipped.parquet", None, "skipped.parquet is missing"),
@@ -276,58 +277,60 @@ def test_two_studies_do_not_work_in_one_folder_at_once(study: Study) -> None:
         ("clock.json", b"x", "clock.json is damaged"),
     ],
 )
-def test_damaged_files_are_named(study: Study, tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+def test_messages_name_damaged_files(
+    study: Study, tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
     work = Study(tmp_path / "out", study.plan)
     shutil.copytree(study.folder, work.folder)
     (work.folder / name).unlink(missing_ok=True)
     if content is not None:
         (work.folder / name).write_bytes(content)
     with pytest.raises(BadFile, match=message):
-        done(work).write_pages(tmp_path / "pages")
+        run_study(work).write_pages(tmp_path / "pages")
 
 
-def test_a_part_that_a_disk_has_damaged_is_made_again(study: Study, tmp_path: Path) -> None:
+def test_damaged_part_is_computed_again(study: Study, tmp_path: Path) -> None:
     work = Study(tmp_path / "out", study.plan)
     work.parts.mkdir(parents=True)
     (work.parts / "mine-3.parquet").write_bytes(b"")
-    done(work)
-    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+    run_study(work)
+    assert same_results(work.folder / "results.parquet", study.folder / "results.parquet")
 
 
-def test_parts_of_another_study_are_not_taken_for_ones_own(study: Study, tmp_path: Path) -> None:
-    """As workers of a killed study may write them after a new one has begun in the same folder."""
-    file = Path(study.plan.corpus.files[0])  # type: ignore[attr-defined]
-    work, other = Study(tmp_path / "out", study.plan), Study(tmp_path / "out", plan_of(file, seed=1))
+def test_parts_of_another_study_are_ignored(study: Study, tmp_path: Path) -> None:
+    """Workers of a killed study may write parts after a new study has started in the same folder."""
+    file = file_of(study)
+    work, other = Study(tmp_path / "out", study.plan), Study(tmp_path / "out", make_plan(file, seed=1))
     assert work.parts != other.parts
-    paths = other.collect(1, silent)
+    paths = other.collect(1, SILENT)
     other.parts.mkdir()
     for fold in range(6):
-        _unit(paths[0], fold, other.parts / f"mine-{fold}.parquet", other.plan)
+        _adjust_set(paths[0], fold, other.parts / f"mine-{fold}.parquet", other.plan)
     (tmp_path / "out" / "settings.json").unlink()
-    done(work)
-    assert the_same(work.folder / "results.parquet", study.folder / "results.parquet")
+    run_study(work)
+    assert same_results(work.folder / "results.parquet", study.folder / "results.parquet")
 
 
 @pytest.mark.parametrize("labels", [["a"] * 60, ["a", "b"] * 30])
-def test_a_study_without_a_single_task_says_why(tmp_path: Path, labels: list[str]) -> None:
+def test_study_without_possible_tasks_states_the_reason(tmp_path: Path, labels: list[str]) -> None:
     pd.DataFrame({"y": labels, "p_a": 0.6, "p_b": 0.4}).to_parquet(tmp_path / "mine.parquet")
     work = Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),)), SMALL))
-    reason = r"none of the 36 tasks can be made: .*no minority class|a class does not occur"
+    reason = r"all 36 tasks are impossible: .*no minority class|a class does not occur"
     with pytest.raises(ValueError, match=reason):
-        done(work)
+        run_study(work)
     assert not (work.folder / "results.parquet").exists()
 
 
-def test_hard_scores_are_studied_where_the_rules_let_them_in(tmp_path: Path) -> None:
-    """Some rates are then impossible, and some losses infinite before; neither is counted for or against anyone."""
+def test_hard_scores_are_used_if_the_rules_allow_them(tmp_path: Path) -> None:
+    """Hard scores make some rates impossible and some losses infinite. Such tasks do not count for any claim."""
     frame = predictions(2, rows=300)
     hard = frame[["p_a", "p_b", "p_c"]].to_numpy()
     hard[:, 2] = np.where((hard[:, 2] < 0.2) & (frame["y"] != "c"), 0.0, hard[:, 2])
-    hard[5] = [1.0, 0.0, 0.0] if frame["y"][5] != "a" else [0.0, 1.0, 0.0]  # surely wrong: infinite log loss
+    hard[5] = [1.0, 0.0, 0.0] if frame["y"][5] != "a" else [0.0, 1.0, 0.0]  # certain and wrong: infinite log loss
     hard /= hard.sum(axis=1, keepdims=True)
     frame.assign(p_a=hard[:, 0], p_b=hard[:, 1], p_c=hard[:, 2]).to_parquet(tmp_path / "mine.parquet")
     rules = Rules(50, 500, hard_scores=True)
-    found = done(Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold"), rules)))
+    found = run_study(Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold"), rules)))
     results = found.frame
     assert np.isinf(results["log_before"]).any()
     assert results.loc[np.isinf(results["log_before"]), "log_reduction"].isna().all()
@@ -337,31 +340,31 @@ def test_hard_scores_are_studied_where_the_rules_let_them_in(tmp_path: Path) -> 
     assert "nan" not in (tmp_path / "pages" / "README.md").read_text()
 
 
-def test_perfect_predictions_have_nothing_to_reduce(tmp_path: Path) -> None:
+def test_perfect_predictions_have_no_relative_reduction(tmp_path: Path) -> None:
     y = np.repeat(["a", "b"], [180, 120])
     frame = pd.DataFrame({"y": y, "p_a": (y == "a") * 1.0, "p_b": (y == "b") * 1.0, "x": np.arange(300.0)})
     frame.to_parquet(tmp_path / "mine.parquet")
     plan = Plan(OwnFiles((str(tmp_path / "mine.parquet"),)), Rules(50, 500, hard_scores=True), errors=(0.0,))
-    results = done(Study(tmp_path / "out", plan)).frame
+    results = run_study(Study(tmp_path / "out", plan)).frame
     assert results.loc[results["brier_before"] == 0, "brier_reduction"].isna().all()
-    assert results["impossible"].notna().any(), "hard zeros allow one set of rates only"
+    assert results["impossible"].notna().any(), "the hard zeros allow only one vector of rates"
 
 
-def test_a_folder_belongs_to_one_study(study: Study, tmp_path: Path) -> None:
-    other = Study(study.folder, plan_of(Path(study.plan.corpus.files[0]), seed=7))  # type: ignore[attr-defined]
+def test_folder_of_another_study_is_rejected_unless_fresh(study: Study, tmp_path: Path) -> None:
+    other = Study(study.folder, make_plan(file_of(study), seed=7))
     with pytest.raises(BadOption, match=r"other settings \(study_seed\); choose another folder"):
-        other.begin()
+        other.prepare()
     work = Study(tmp_path / "out", study.plan)
-    done(work)
+    run_study(work)
     again = Study(tmp_path / "out", other.plan)
-    again.begin(fresh=True)
+    again.prepare(fresh=True)
     assert not (tmp_path / "out" / "results.parquet").exists()
     assert list((tmp_path / "out" / "corpus").rglob("*.parquet")), "predictions are kept"
 
 
-def test_no_predictions_that_meet_the_rules(tmp_path: Path) -> None:
+def test_study_without_usable_predictions_states_the_reason(tmp_path: Path) -> None:
     predictions(2).to_parquet(tmp_path / "mine.parquet")
     work = Study(tmp_path / "out", Plan(OwnFiles((str(tmp_path / "mine.parquet"),), fold="fold")))
-    work.begin()
+    work.prepare()
     with pytest.raises(BadFile, match=r"none of the 1 runs meets the rules .*fewer than 500 rows"):
-        work.run(work.collect(1, silent), 1, silent)
+        work.run(work.collect(1, SILENT), 1, SILENT)

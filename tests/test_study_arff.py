@@ -1,4 +1,4 @@
-"""Predictions files of OpenML, in every form in which they come."""
+"""Predictions files of OpenML, in all variants that programs have written."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_kind_of_header_gives_the_same_predictions(variant: str, tmp_path: Path) -> None:
+def test_all_variants_give_the_same_predictions(variant: str, tmp_path: Path) -> None:
     path = tmp_path / "predictions.arff"
     path.write_bytes(VARIANTS[variant].encode("utf-8-sig" if variant == "byte order mark" else "utf-8"))
     for source in [path, *([] if variant == "byte order mark" else [VARIANTS[variant]])]:
@@ -88,7 +88,7 @@ def test_every_kind_of_header_gives_the_same_predictions(variant: str, tmp_path:
         assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]
 
 
-def test_the_order_of_classes_is_the_declared_one_and_a_class_may_never_occur() -> None:
+def test_classes_keep_the_declared_order_even_if_one_never_occurs() -> None:
     text = WEKA.replace("correct {a,b}", "correct {z,b,a}").replace(
         "@attribute prediction", "@attribute confidence.z numeric\n@attribute prediction"
     )
@@ -99,21 +99,21 @@ def test_the_order_of_classes_is_the_declared_one_and_a_class_may_never_occur() 
     assert found.y.tolist() == [2, 1, 1]
 
 
-AWKWARD = ["two words", "it's", "p,q", "ünï", "50%", 'say "x" now', "back\\slash", ">=3"]
+SPECIAL_NAMES = ["two words", "it's", "p,q", "ünï", "50%", 'say "x" now', "back\\slash", ">=3"]
 
 
-def test_awkward_class_names_survive_the_writer_of_the_python_client() -> None:
+def test_special_characters_in_class_names_written_by_the_python_client() -> None:
     arff = pytest.importorskip("arff")
-    attributes = [("repeat", "NUMERIC"), ("fold", "NUMERIC"), ("row_id", "NUMERIC"), ("correct", AWKWARD)]
-    attributes += [(f"confidence.{name}", "NUMERIC") for name in AWKWARD]
-    data = [[0, 0, i, name, *np.eye(8)[i]] for i, name in enumerate(AWKWARD)]
+    attributes = [("repeat", "NUMERIC"), ("fold", "NUMERIC"), ("row_id", "NUMERIC"), ("correct", SPECIAL_NAMES)]
+    attributes += [(f"confidence.{name}", "NUMERIC") for name in SPECIAL_NAMES]
+    data = [[0, 0, i, name, *np.eye(8)[i]] for i, name in enumerate(SPECIAL_NAMES)]
     found = read_predictions(arff.dumps({"relation": "x", "attributes": attributes, "data": data}))
-    assert list(found.classes) == AWKWARD
+    assert list(found.classes) == SPECIAL_NAMES
     assert found.y.tolist() == list(range(8))
     assert np.array_equal(found.probs, np.eye(8))
 
 
-def test_awkward_class_names_survive_escapes_in_quotes() -> None:
+def test_escaped_quotes_in_class_names() -> None:
     text = R.replace("{'a','b'}", r"{'it\'s','p, q'}").replace("confidence.a", r"confidence.it\'s")
     text = text.replace("confidence.b", "confidence.p, q").replace('"a"', r"'it\'s'").replace('"b"', '"p, q"')
     found = read_predictions(text)
@@ -121,7 +121,7 @@ def test_awkward_class_names_survive_escapes_in_quotes() -> None:
     assert found.y.tolist() == [0, 1, 1]
 
 
-def test_a_file_in_an_older_encoding_is_read(tmp_path: Path) -> None:
+def test_latin_1_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.arff"
     path.write_bytes(
         WEKA.replace("confidence.a", "confidence.ä").replace("{a,", "{ä,").replace(",a", ",ä").encode("latin-1")
@@ -129,13 +129,13 @@ def test_a_file_in_an_older_encoding_is_read(tmp_path: Path) -> None:
     assert read_predictions(path).classes == ("ä", "b")
 
 
-def test_of_many_repeats_the_first_and_of_many_samples_the_largest_is_taken() -> None:
+def test_first_repeat_and_largest_sample_are_read() -> None:
     head = PYTHON[: PYTHON.index("% the rows")]
     rows = [
         (repeat, fold, sample, row, 0.5 + 0.01 * sample + 0.1 * repeat)
         for repeat in (0, 1)
         for fold, row in ((0, 4), (1, 5), (1, 6))
-        for sample in range(3 - fold)  # the folds need not have as many samples
+        for sample in range(3 - fold)  # folds can have different numbers of samples
     ]
     lines = [f"{repeat},{fold},{sample},{row},a,a,{1 - p},{p}" for repeat, fold, sample, row, p in rows]
     found = read_predictions(head + "\n".join(reversed(lines)))
@@ -143,7 +143,7 @@ def test_of_many_repeats_the_first_and_of_many_samples_the_largest_is_taken() ->
 
 
 BAD = {
-    "twice": (WEKA + "\n0,1,7,0.5,0.5,a,a", "row_id 7 is predicted 2 times"),
+    "twice": (WEKA + "\n0,1,7,0.5,0.5,a,a", "row_id 7 occurs 2 times"),
     "unknown label": (WEKA.replace("0.75,b,a", "0.75,b,c"), "line 12: .*value c not found"),
     "unknown label with percent": (WEKA.replace("0.75,b,a", "0.75,b,c%s"), "line 12: BadNominalValue"),
     "unknown label of a string": (
@@ -151,10 +151,10 @@ BAD = {
         r"line 12: the true class 'c' is not one of \['a', 'b'\]",
     ),
     "missing label": (WEKA.replace("0.75,b,a", "0.75,b,?"), "line 12: the true class None"),
-    "missing score": (WEKA.replace("0.25,", "?,"), "line 12: a number is missing"),
+    "missing score": (WEKA.replace("0.25,", "?,"), "line 12: a value is missing or not a number"),
     "score is a word": (WEKA.replace("0.25,", "half,"), "line 12: Invalid numerical value"),
     "score is nan": (WEKA.replace("0.25,", "nan,"), "row_id 7 has a confidence that is not a number"),
-    "row_id is nan": (PYTHON.replace("0,0,0,7", "0,0,0,nan"), "line 16: a number is missing or is none"),
+    "row_id is nan": (PYTHON.replace("0,0,0,7", "0,0,0,nan"), "line 16: a value is missing or not a number"),
     "row_id is negative": (WEKA.replace("0,0,7", "0,0,-7"), "row_id is -7.0 in row 1 of the data"),
     "row_id is a fraction": (WEKA.replace("0,0,2", "0,0,2.5"), "row_id is 2.5 in row 2 of the data"),
     "short row": (WEKA + "\n0,1,8,0.5", "line 15: Bad @DATA instance format"),
@@ -163,8 +163,11 @@ BAD = {
         WEKA.replace("confidence.b", "confidence.c").replace("{a,b}", "{a,c}").replace("ence.a", "ence.x"),
         "there is no column 'confidence.a'",
     ),
-    "one class too many": (WEKA.replace("correct {a,b}", "correct {b}"), "'confidence.a' is of no declared class"),
-    "same class twice": (WEKA.replace("correct {a,b}", "correct {a,a}"), "are not different names"),
+    "one class too many": (
+        WEKA.replace("correct {a,b}", "correct {b}"),
+        "'confidence.a' does not belong to a declared class",
+    ),
+    "same class twice": (WEKA.replace("correct {a,b}", "correct {a,a}"), "are not distinct names"),
     "two classes for a score": (
         WEKA.replace("{a,b}", "{a,b,' b'}"),
         "there is no column 'confidence.b'",
@@ -181,7 +184,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_named_with_the_place(case: str, tmp_path: Path) -> None:
+def test_messages_name_the_file_and_the_line(case: str, tmp_path: Path) -> None:
     text, message = BAD[case]
     path = tmp_path / "bad.arff"
     path.write_text(text)
@@ -190,8 +193,8 @@ def test_a_bad_file_is_named_with_the_place(case: str, tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
-def plainly(path: Path) -> tuple[list[str], list[str], list[dict[str, str]]]:
-    """Columns, classes and rows of a predictions file, read as simply as these files allow."""
+def read_simply(path: Path) -> tuple[list[str], list[str], list[dict[str, str]]]:
+    """Columns, classes and rows of a predictions file, read without an ARFF library."""
     lines = [line.strip("\r\0") for line in gzip.decompress(path.read_bytes()).decode().split("\n")]
     header = [line.split(maxsplit=2)[1:] for line in lines if line.lower().startswith("@attribute")]
     names = [name.strip("'") for name, _ in header]
@@ -202,12 +205,12 @@ def plainly(path: Path) -> tuple[list[str], list[str], list[dict[str, str]]]:
     return names, classes, rows
 
 
-def test_genuine_files_are_read_as_a_plain_reading_does(real_predictions: Path) -> None:
+def test_real_files_agree_with_a_simple_reader(real_predictions: Path) -> None:
     files = sorted((real_predictions / "openml_run_fixtures").glob("*.arff.gz"))
     assert files
     for path in files:
         found = read_predictions(path)
-        names, classes, rows = plainly(path)
+        names, classes, rows = read_simply(path)
         rows = [row for row in rows if row["repeat"] == "0"]
         best = {
             row["fold"]: max(int(other.get("sample", 0)) for other in rows if other["fold"] == row["fold"])

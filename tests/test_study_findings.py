@@ -1,4 +1,4 @@
-"""What a study says: tables, claims that can fail, figures, pages, and the paper's way beside ours."""
+"""Tables, claims, figures and pages of a study, and the comparison with the paper's solvers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from study_support import done, plan_of, predictions, silent
+from study_support import make_plan, predictions, run_study
 
 import baserate as br
-from baserate.study.claims import Claim, claims, text
+from baserate.progress import SILENT
+from baserate.study.claims import Claim, claims, claims_text
 from baserate.study.figures import FIGURES, draw, save_all
 from baserate.study.findings import Findings
 from baserate.study.reference import compare, cvxpy_answer, saerens
@@ -23,7 +24,7 @@ from baserate.study.tables import cells, means, medians, n_tasks, read_results
 from baserate.study.tasks import ADJUSTERS, Task, tasks_of
 
 
-def test_sizes_are_thirds_of_the_shifted_sets(findings: Findings) -> None:
+def test_sizes_of_shifts_are_thirds(findings: Findings) -> None:
     shifted = findings.frame.drop_duplicates(["set", "shift"])
     counts = shifted["size"].value_counts()
     assert counts.max() - counts.min() <= 1
@@ -32,37 +33,39 @@ def test_sizes_are_thirds_of_the_shifted_sets(findings: Findings) -> None:
     assert ends.loc["medium", "max"] <= ends.loc["high", "min"]
 
 
-def test_cells_count_and_average_what_is_in_them(findings: Findings) -> None:
+def test_cells_have_the_statistics_of_their_tasks(findings: Findings) -> None:
     frame = findings.frame
     row = cells(frame, "log").set_index(["adjuster", "size", "off"]).loc[("ppa", "high", 0.02)]
     one = frame[(frame["adjuster"] == "ppa") & (frame["size"] == "high") & (frame["error"].abs() == 0.02)]
-    fall = 1 - one["log_after"] / one["log_before"]
+    reduction = 1 - one["log_after"] / one["log_before"]
     assert row["tasks"] == len(one)
-    assert [row["mean"], row["median"], row["worse"]] == pytest.approx([fall.mean(), fall.median(), (fall < 0).mean()])
-    assert means(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(fall.mean())
-    assert medians(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(fall.median())
+    assert [row["mean"], row["median"], row["worse"]] == pytest.approx(
+        [reduction.mean(), reduction.median(), (reduction < 0).mean()]
+    )
+    assert means(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(reduction.mean())
+    assert medians(frame, "log", "ppa").loc["high", 0.02] == pytest.approx(reduction.median())
 
 
 def verdict(found: list[Claim], start: str) -> Claim:
     return next(claim for claim in found if claim.text.startswith(start))
 
 
-def test_the_theorems_hold_in_every_task(findings: Findings) -> None:
+def test_guarantees_hold_in_every_task(findings: Findings) -> None:
     found = findings.claims
     for start in (
-        "BGA for the Brier score at exact",
-        "BGA for log loss at exact",
-        "UGA is dominated",
-        "Ours: BGA to a set",
+        "With exact rates, BGA for the Brier score",
+        "With exact rates, BGA for log loss",
+        "With exact rates, UGA",
+        "New: BGA to a rate set",
     ):
         assert verdict(found, start).holds, start
     exact = findings.frame[(findings.frame["error"] == 0) & (findings.frame["adjuster"] == "bga-log")]
-    assert f"0 exceptions in {len(exact)} tasks" in verdict(found, "BGA for log loss at exact").ours
-    assert "does not hold" in text(found), "so few sets are not as many as the paper's"
+    assert f"0 exceptions in {len(exact)} tasks" in verdict(found, "With exact rates, BGA for log loss").ours
+    assert "does not hold" in claims_text(found), "this study is smaller than the paper's"
 
 
 def spoiled(frame: pd.DataFrame, adjuster: str, error: float, measure: str, by: float) -> pd.DataFrame:
-    """The results with one task in which a loss came out higher."""
+    """The results, changed so that the loss of one task increased."""
     frame = frame.copy()
     row = frame.index[(frame["adjuster"] == adjuster) & (frame["error"] == error)][0]
     frame.loc[row, f"{measure}_after"] = frame.loc[row, f"{measure}_before"] + by
@@ -72,14 +75,14 @@ def spoiled(frame: pd.DataFrame, adjuster: str, error: float, measure: str, by: 
 @pytest.mark.parametrize(
     ("start", "adjuster", "error", "measure"),
     [
-        ("BGA for the Brier score at exact", "bga-brier", 0.0, "brier"),
-        ("BGA for log loss at exact", "bga-log", 0.0, "log"),
-        ("Ours: BGA to a set of rates that covers the error never raises the Brier", "set-brier", -0.04, "brier"),
-        ("Ours: BGA to a set of rates that covers the error never raises log", "set-log", 0.01, "log"),
-        ("UGA is dominated", "bga-brier", 0.0, "brier"),
+        ("With exact rates, BGA for the Brier score", "bga-brier", 0.0, "brier"),
+        ("With exact rates, BGA for log loss", "bga-log", 0.0, "log"),
+        ("New: BGA to a rate set that contains the true rates never increases the Br", "set-brier", -0.04, "brier"),
+        ("New: BGA to a rate set that contains the true rates never increases log", "set-log", 0.01, "log"),
+        ("With exact rates, UGA", "bga-brier", 0.0, "brier"),
     ],
 )
-def test_one_exception_refutes_a_guarantee(
+def test_one_exception_disproves_a_guarantee(
     findings: Findings, start: str, adjuster: str, error: float, measure: str
 ) -> None:
     claim = verdict(claims(spoiled(findings.frame, adjuster, error, measure, 1e-9), 6, None), start)
@@ -88,47 +91,48 @@ def test_one_exception_refutes_a_guarantee(
     assert claim.ours.startswith("1 exception in")
 
 
-def test_rounding_is_no_exception_but_less_than_certified_is(findings: Findings) -> None:
-    claim = verdict(claims(spoiled(findings.frame, "bga-log", 0.0, "log", 1e-14), 6, None), "BGA for log loss at exact")
+def test_rounding_is_no_exception_but_a_missed_guarantee_is(findings: Findings) -> None:
+    frame = spoiled(findings.frame, "bga-log", 0.0, "log", 1e-14)
+    claim = verdict(claims(frame, 6, None), "With exact rates, BGA for log loss")
     assert "0 exceptions" in claim.ours
-    assert "1 fell by less than certified" in claim.ours
+    assert "below its guarantee in 1" in claim.ours
     assert not claim.holds
 
 
-def test_claims_without_a_task_to_judge_them_by_cannot_be_told(findings: Findings) -> None:
+def test_claims_without_tasks_cannot_be_decided(findings: Findings) -> None:
     wrong = claims(findings.frame[findings.frame["error"] != 0], 6, None)
-    for start in ("BGA for log loss at exact", "UGA is dominated", "BGA reduces log loss more"):
+    for start in ("With exact rates, BGA for log", "With exact rates, UGA", "On average, BGA reduces log loss"):
         assert verdict(wrong, start).holds is None, start
         assert verdict(wrong, start).why
     exact = claims(findings.frame[findings.frame["error"] == 0], 6, None)
-    assert verdict(exact, "With rates that are off").holds is None
-    assert "cannot be told" in text(exact)
-    assert all(claim.why for claim in [*wrong, *exact] if not claim.holds), "each says why"
+    assert verdict(exact, "With wrong rates").holds is None
+    assert "cannot be decided" in claims_text(exact)
+    assert all(claim.why for claim in [*wrong, *exact] if not claim.holds), "each has a reason"
 
 
-def test_claims_that_something_can_happen_need_a_case_of_it(findings: Findings) -> None:
+def test_claims_that_something_can_occur_need_an_example(findings: Findings) -> None:
     frame = findings.frame.copy()
     frame["brier_after"] = frame["brier_before"] - 0.01
     found = claims(frame, 6, None)
-    for start in ("PPA sometimes raises the Brier", "BGA for log loss, the wrong loss"):
+    for start in ("PPA sometimes increases the Brier", "BGA for log loss can increase"):
         assert verdict(found, start).holds is None
-        assert verdict(found, start).why == "It did not happen in these tasks."
+        assert verdict(found, start).why == "It did not occur in these tasks."
 
 
-def test_cells_won_are_counted_and_near_zero_losses_are_shown_as_the_reason(findings: Findings) -> None:
+def test_losses_near_zero_are_reported_as_the_reason(findings: Findings) -> None:
     frame = findings.frame.copy()
     frame["log_reduction"] = np.where(frame["adjuster"] == "bga-log", 0.2, 0.1)
-    assert verdict(claims(frame, 6, None), "BGA reduces log loss more").ours == "15/15 cells"
-    nothing_to_lose = (frame["adjuster"] == "bga-log") & (frame["set"] == "mine/mine/0") & (frame["error"] != 0)
-    frame.loc[nothing_to_lose, "log_reduction"] = -1000.0
+    assert verdict(claims(frame, 6, None), "On average, BGA reduces log loss").ours == "15/15 cells"
+    almost_no_loss = (frame["adjuster"] == "bga-log") & (frame["set"] == "mine/mine/0") & (frame["error"] != 0)
+    frame.loc[almost_no_loss, "log_reduction"] = -1000.0
     frame.loc[frame["set"] == "mine/mine/0", "log_before"] = 1e-5
-    claim = verdict(claims(frame, 6, None), "BGA reduces log loss more")
+    claim = verdict(claims(frame, 6, None), "On average, BGA reduces log loss")
     assert not claim.holds
-    assert "15/15 without the" in claim.why
+    assert "15/15 by means without the" in claim.why
     assert "(mine)" in claim.why
 
 
-def test_the_figure_shows_every_cell_with_its_means(findings: Findings) -> None:
+def test_figure_shows_the_means_of_every_cell(findings: Findings) -> None:
     figure = draw(pd.concat([findings.frame] * 10), "bga-and-ppa")
     axes = figure.get_axes()
     assert len(axes) == 2 * 3 * 5
@@ -144,11 +148,11 @@ def test_the_figure_shows_every_cell_with_its_means(findings: Findings) -> None:
                 heights = [line.get_ydata()[0] for line in solid]
                 wanted = [means(findings.frame, measure, name).loc[size, off] for name in (adjuster, "ppa")]
                 assert heights == pytest.approx([value for value in wanted if value >= -0.6])
-                assert len(ax.collections) == 2, "two halves"
+                assert len(ax.collections) == 2, "two half violins"
     plt.close(figure)
 
 
-def test_few_values_are_drawn_one_by_one(findings: Findings) -> None:
+def test_few_values_are_drawn_as_points(findings: Findings) -> None:
     few = findings.frame[findings.frame["set"] == "mine/mine/0"]
     figure = draw(few, "point-and-set")
     drawn = [line.get_ydata() for ax in figure.get_axes() for line in ax.get_lines() if line.get_marker() == "o"]
@@ -159,7 +163,7 @@ def test_few_values_are_drawn_one_by_one(findings: Findings) -> None:
     plt.close(figure)
 
 
-def test_a_half_is_as_wide_as_the_share_of_the_tasks_that_it_shows(findings: Findings) -> None:
+def test_width_of_a_half_violin_is_the_share_of_visible_tasks(findings: Findings) -> None:
     frame = pd.concat([findings.frame] * 10, ignore_index=True)
 
     def width(table: pd.DataFrame) -> float:
@@ -174,7 +178,7 @@ def test_a_half_is_as_wide_as_the_share_of_the_tasks_that_it_shows(findings: Fin
     assert width(frame) == pytest.approx(whole / 2, rel=0.1)
 
 
-def test_a_mean_below_the_picture_is_marked(findings: Findings) -> None:
+def test_mean_below_the_visible_range_is_marked(findings: Findings) -> None:
     frame = findings.frame.copy()
     frame.loc[frame["adjuster"] == "ppa", "log_reduction"] = -np.inf
     figure = draw(frame, "bga-and-ppa")
@@ -183,14 +187,14 @@ def test_a_mean_below_the_picture_is_marked(findings: Findings) -> None:
     plt.close(figure)
 
 
-def test_figures_are_the_same_files_every_time(findings: Findings, tmp_path: Path) -> None:
+def test_figures_are_reproducible(findings: Findings, tmp_path: Path) -> None:
     one, two = (save_all(findings.frame, tmp_path / name) for name in ("one", "two"))
     assert [path.name for path in one] == [f"{name}{suffix}" for name in FIGURES for suffix in (".png", ".svg")]
     for left, right in zip(one, two, strict=True):
         assert left.read_bytes() == right.read_bytes()
 
 
-def test_the_page_tells_the_results_and_its_links_lead_somewhere(findings: Findings, tmp_path: Path) -> None:
+def test_page_contains_the_results_and_working_links(findings: Findings, tmp_path: Path) -> None:
     paths = findings.write_pages(tmp_path)
     page = (tmp_path / "README.md").read_text()
     assert f"**{n_tasks(findings.frame)} adjustment tasks**" in page
@@ -209,15 +213,15 @@ def test_the_page_tells_the_results_and_its_links_lead_somewhere(findings: Findi
     assert all(path.exists() for path in paths)
 
 
-def test_names_of_files_do_not_break_the_page(tmp_path: Path) -> None:
+def test_special_characters_in_file_names_are_escaped_on_the_page(tmp_path: Path) -> None:
     file = tmp_path / "a|b <i> *c* _d_.csv"
     predictions(2).to_csv(file, index=False)
-    found = done(Study(tmp_path / "out", plan_of(file)))
+    found = run_study(Study(tmp_path / "out", make_plan(file)))
     found.write_pages(tmp_path / "pages")
     page = (tmp_path / "pages" / "README.md").read_text()
     assert "<i>" not in page
     rows = [line for line in page.splitlines() if "&lt;i>" in line]
-    assert len(rows) >= 3, "in the tables by model, and in the corpus"
+    assert len(rows) >= 3, "in the two tables by model, and in the table of the corpus"
     for row in rows:
         assert r"a\|b &lt;i> \*c\* \_d\_" in row
 
@@ -228,17 +232,17 @@ def test_read_results_splits_ties_evenly(tmp_path: Path) -> None:
     assert read_results(tmp_path / "r.parquet")["size"].value_counts().tolist() == [3, 3, 3]
 
 
-def test_ppa_is_the_formula_of_saerens() -> None:
+def test_prior_adjust_agrees_with_the_formula_of_saerens() -> None:
     rng = np.random.default_rng(0)
     p, old, new = rng.dirichlet(np.ones(4), size=50), rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
     assert br.prior_adjust(p, old, new).probs == pytest.approx(saerens(p, old, new), abs=1e-15)
-    posterior = p * new / old  # Bayes' rule, written out for one row
+    posterior = p * new / old  # Bayes' rule
     assert saerens(p, old, new)[3] == pytest.approx(posterior[3] / posterior[3].sum())
 
 
-def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findings) -> None:
-    paths = study.collect(1, silent)
-    study.compare(paths, 12, silent)
+def test_package_agrees_with_cvxpy_on_a_sample_of_the_tasks(study: Study, findings: Findings) -> None:
+    paths = study.collect(1, SILENT)
+    study.compare(paths, 12, SILENT)
     found = findings.comparison
     assert found is not None
     assert found.tasks == 12
@@ -249,12 +253,12 @@ def test_both_ways_agree_on_a_sample_of_the_tasks(study: Study, findings: Findin
     assert found.log_difference < 1e-6
     assert found.largest_gap < 1e-9
     assert found.papers_seconds > found.seconds > 0
-    stamp = (study.folder / "comparison.json").stat().st_mtime_ns
-    study.compare(paths, 12, silent)
-    assert (study.folder / "comparison.json").stat().st_mtime_ns == stamp, "not solved again"
+    written = (study.folder / "comparison.json").stat().st_mtime_ns
+    study.compare(paths, 12, SILENT)
+    assert (study.folder / "comparison.json").stat().st_mtime_ns == written, "not solved again"
 
 
-def test_a_solver_that_fails_is_no_reference(
+def test_claim_cannot_be_decided_if_the_reference_solver_fails(
     findings: Findings, one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cvxpy.error import SolverError
@@ -262,24 +266,24 @@ def test_a_solver_that_fails_is_no_reference(
     def fails(*_: object, **options: object) -> None:
         raise SolverError("no")
 
-    given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
+    task = next(task for task in tasks_of(one_set, 0) if isinstance(task, Task))
     monkeypatch.setattr("baserate.study.reference.cvxpy_answer", fails)
-    found = compare([given], silent)
+    found = compare([task], SILENT)
     assert (found.brier_checked, found.log_checked, found.papers_failures) == (0, 0, 2)
-    assert verdict(claims(findings.frame, 6, found), "BGA here is the answer").holds is None
+    assert verdict(claims(findings.frame, 6, found), "BGA of this package").holds is None
 
 
-def test_a_wrong_adjuster_would_be_found(one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = next(given for given in tasks_of(one_set, 0) if isinstance(given, Task))
+def test_comparison_detects_wrong_adjusters(one_set: PredictionSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = next(task for task in tasks_of(one_set, 0) if isinstance(task, Task))
     monkeypatch.setitem(ADJUSTERS, "bga-brier", lambda task: br.additive(task.shifted.probs, task.stated))
     monkeypatch.setitem(ADJUSTERS, "ppa", lambda task: br.adjust(task.shifted.probs, task.stated))
-    found = compare([given], silent)
+    found = compare([task], SILENT)
     assert found.brier_difference > 1e-3
     assert found.ppa_difference > 1e-3
 
 
-def test_the_reference_solves_what_can_be_done_by_hand() -> None:
+def test_reference_solution_agrees_with_a_hand_computation() -> None:
     p = np.array([[0.7, 0.3], [0.1, 0.9]])
-    answer, content = cvxpy_answer(p, np.array([0.2, 0.8]), "brier", solver="CLARABEL")
-    assert content
+    answer, is_optimal = cvxpy_answer(p, np.array([0.2, 0.8]), "brier", solver="CLARABEL")
+    assert is_optimal
     assert answer == pytest.approx(np.array([[0.4, 0.6], [0.0, 1.0]]), abs=1e-4)

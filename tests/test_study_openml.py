@@ -1,4 +1,4 @@
-"""Runs of OpenML, collected from a server that may fail at any time."""
+"""Downloads from OpenML, by a local server that can fail at any request."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from openml_server import DataSet, OpenMLServer, Run, Task
 from support import Array
 
 from baserate.errors import BadOption
+from baserate.progress import SILENT, Progress
 from baserate.study import openml_runs
 from baserate.study.openml_runs import OpenMLRuns, ServerFailed
 from baserate.study.runs import Rules, read_run
@@ -24,7 +25,7 @@ pytest.importorskip("arff", reason="openml is not installed")
 
 @pytest.fixture(scope="module")
 def openml(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The package; it makes folders in the home of its user when it is imported, so it gets another one."""
+    """The openml package, imported with other folders, since importing it creates folders in the home directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.setenv("OPENML_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
@@ -41,7 +42,7 @@ def truth_of(rows: int, classes: tuple[str, ...], seed: int) -> tuple[list[str],
 
 
 def predictions(labels: list[str], p: Array, classes: tuple[str, ...], seed: int = 0) -> str:
-    """A file with the rows in random order; row i is in fold i % 10."""
+    """A predictions file with the rows in random order; row i is in fold i % 10."""
     head = "@relation x\n@attribute repeat numeric\n@attribute fold numeric\n@attribute row_id numeric\n"
     head += "".join(f"@attribute confidence.{name} numeric\n" for name in classes)
     head += f"@attribute prediction {{{','.join(classes)}}}\n@attribute correct {{{','.join(classes)}}}\n@data\n"
@@ -120,8 +121,23 @@ def corpus_of(server: OpenMLServer, **options: Any) -> OpenMLRuns:
     return OpenMLRuns(server=server.url, **options)
 
 
-def quiet(done: int, total: int, what: str) -> None:
-    assert 0 <= done <= total
+class Recorded(Progress):
+    """Records, for every step, the number of finished units and the total, and all notes."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, tuple[int, int]] = {}
+        self.notes: list[str] = []
+
+    def begin(self, what: str, n_rows: int) -> None:
+        self.done[what] = 0, n_rows
+
+    def rows(self, n_rows: int) -> None:
+        what, (done, total) = self.done.popitem()
+        self.done[what] = done + n_rows, total
+        assert done + n_rows <= total
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def names(runs: list[int]) -> list[str]:
@@ -139,79 +155,80 @@ def table_of(path: Path) -> dict[str, list[Any]]:
     return dict(pq.read_table(path).to_pydict())
 
 
-def assert_right(folder: Path) -> None:
-    """The run files hold what the server has: row i of the data is in fold i % 10."""
+def check_run_files(folder: Path) -> None:
+    """Check that the run files contain the data of the server; row i of the data is in fold i % 10."""
     coins = table_of(folder / "openml-run-101.parquet")
     rows = [int(8 * weight) for weight in coins["x_weight"]]
     assert sorted(rows) == list(range(COINS))
     assert coins["fold"] == [row % 10 for row in rows]
     assert coins["y"] == [COIN_LABELS[row] for row in rows]
     assert np.array_equal(np.column_stack([coins["p_heads"], coins["p_tails"]]), COIN_PROBS[rows])
-    assert {name for name in coins if name.startswith("x_")} == {"x_weight"}, "id is to be ignored"
+    assert {name for name in coins if name.startswith("x_")} == {"x_weight"}, "the data set declares that id is ignored"
     three = table_of(folder / "openml-run-105.parquet")
     rows = [int(age) - 300 for age in three["x_age"]]
     assert sorted(rows) == list(range(THREE))
     assert three["y"] == [THREE_LABELS[row] for row in rows]
     size = np.array([np.nan if row % 7 == 3 else 1.5 * row for row in rows])
     assert np.array_equal(np.array(three["x_size"]), size, equal_nan=True)
-    assert {name for name in three if name.startswith("x_")} == {"x_size", "x_age"}, "only numbers"
+    assert {name for name in three if name.startswith("x_")} == {"x_size", "x_age"}, "only numeric columns"
 
 
-def test_usable_runs_become_run_files_and_the_others_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
-    reports: list[tuple[int, int, str]] = []
-    files = corpus_of(server).collect(tmp_path, 4, lambda *report: reports.append(report))
+def test_usable_runs_are_written_and_others_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+    progress = Recorded()
+    files = corpus_of(server).collect(tmp_path, 4, progress)
     assert [path.name for path in files] == names(TAKEN)
-    assert_right(tmp_path)
+    check_run_files(tmp_path)
     found = reasons(tmp_path)
     assert found[102] == "a score is exactly 0 or 1"
     assert "No prediction files for run 103" in found[103]
     assert "the predictions of run 104, line" in found[104]
     assert found[106] == "it has no predictions file: the server answered 404"
-    assert found[107] == "9 classes"
-    assert found[108] == "row_id 50 is not in the data set, which has 50 rows"
+    assert found[107] == "the number of classes is 9, not 2 to 8"
+    assert found[108] == "row_id 50 is outside the data set, which has 50 rows"
     assert "its data set cannot be read" in found[113]
     assert set(found) == {102, 103, 104, 106, 107, 108, 113, 114}
-    assert reports[-1] == (11, 11, f"run 114: {found[114]}")
-    assert len(server.asked("/files/data/5")) == 1, "a broken data set is not loaded for every run"
+    assert progress.done == {"listing the runs of each task": (3, 3), "downloading runs": (11, 11)}
+    assert progress.notes[-1] == f"run 114: {found[114]}"
+    assert len(server.asked("/files/data/5")) == 1, "a broken data set is downloaded only once"
     assert len(server.asked("/files/data/2")) == 1
     assert not server.asked("/run/110") + server.asked("/run/111") + server.asked("/run/112")
     assert server.asked("/task/list/type/1/number_instances/20..1000000/number_classes/2..8/")
 
 
-def test_run_files_are_read_by_the_study(server: OpenMLServer, tmp_path: Path) -> None:
-    coins, three, again = corpus_of(server).collect(tmp_path, 1, quiet)
+def test_study_can_read_the_run_files(server: OpenMLServer, tmp_path: Path) -> None:
+    coins, three, again = corpus_of(server).collect(tmp_path, 1, SILENT)
     run = read_run(coins, Rules(min_rows=2), seed=0)
-    assert run.account.dataset == "coins-task-11"
-    assert run.account.model == "weka.NaiveBayes(1)-run-101"
-    assert run.account.taken == run.account.folds == 10
+    assert run.summary.dataset == "coins-task-11"
+    assert run.summary.model == "weka.NaiveBayes(1)-run-101"
+    assert run.summary.taken == run.summary.folds == 10
     assert run.sets[3].features.shape[1] == 1
     assert sorted(run.sets[3].features[:, 0] * 8) == [3, 13, 23, 33, 43, 53]
-    assert "run 101" in run.account.source
-    model = read_run(three, Rules(min_rows=2), seed=0).account
+    assert "run 101" in run.summary.source
+    model = read_run(three, Rules(min_rows=2), seed=0).summary
     assert model.dataset == "three-kinds-task-12"
     assert len(model.model) < 70
     assert "/" not in model.model
-    assert read_run(again, Rules(min_rows=2), seed=0).account.model != run.account.model
+    assert read_run(again, Rules(min_rows=2), seed=0).summary.model != run.summary.model
 
 
-def test_a_second_collect_asks_for_nothing(server: OpenMLServer, tmp_path: Path) -> None:
-    first = corpus_of(server).collect(tmp_path, 1, quiet)
+def test_second_collection_sends_no_requests(server: OpenMLServer, tmp_path: Path) -> None:
+    first = corpus_of(server).collect(tmp_path, 1, SILENT)
     server.events.clear()
-    assert corpus_of(server).collect(tmp_path, 1, quiet) == first
+    assert corpus_of(server).collect(tmp_path, 1, SILENT) == first
     assert server.events == []
 
 
 def test_hard_scores_are_kept_on_request(server: OpenMLServer, tmp_path: Path) -> None:
-    files = corpus_of(server, tasks=(11,), keep_hard_scores=True).collect(tmp_path, 1, quiet)
+    files = corpus_of(server, tasks=(11,), keep_hard_scores=True).collect(tmp_path, 1, SILENT)
     assert [path.name for path in files] == names([101, 102, 109])
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_long_lists_come_in_pages(
+def test_long_lists_are_requested_in_pages(
     server: OpenMLServer, tmp_path: Path, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openml_runs, "_PAGE", page)
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names(TAKEN)
     assert server.asked(f"/run/list/limit/{page}/offset/{page}/task/11")
 
 
@@ -230,18 +247,18 @@ def test_long_lists_come_in_pages(
     ],
     ids=str,
 )
-def test_options_choose_runs(server: OpenMLServer, tmp_path: Path, options: dict[str, Any], runs: list[int]) -> None:
-    assert [path.name for path in corpus_of(server, **options).collect(tmp_path, 1, quiet)] == names(runs)
+def test_options_select_runs(server: OpenMLServer, tmp_path: Path, options: dict[str, Any], runs: list[int]) -> None:
+    assert [path.name for path in corpus_of(server, **options).collect(tmp_path, 1, SILENT)] == names(runs)
 
 
-def test_a_run_that_the_server_does_not_know_gets_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
-    corpus_of(server, runs=(999,)).collect(tmp_path, 1, quiet)
-    assert reasons(tmp_path) == {999: "the server does not know it"}
+def test_unknown_run_gets_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+    corpus_of(server, runs=(999,)).collect(tmp_path, 1, SILENT)
+    assert reasons(tmp_path) == {999: "the server does not know this run"}
 
 
-def test_there_is_a_pause_before_every_request_but_the_first(server: OpenMLServer, tmp_path: Path) -> None:
-    corpus_of(server, runs_per_task=1).collect(tmp_path, 1, quiet)
-    # openml asks for this one by itself whenever it lists tasks.
+def test_there_is_a_pause_between_requests(server: OpenMLServer, tmp_path: Path) -> None:
+    corpus_of(server, runs_per_task=1).collect(tmp_path, 1, SILENT)
+    # The openml package itself sends this request whenever it lists tasks.
     events = [event for event in server.events if "estimationprocedure" not in event]
     requests = [i for i, event in enumerate(events) if not event.startswith("sleep")]
     assert requests[0] == 0
@@ -263,49 +280,47 @@ FAILURES = ["status", "close", "cut", "page"]
         "/files/data/2",
     ],
 )
-def test_a_failing_server_costs_nothing_that_is_there(
-    server: OpenMLServer, tmp_path: Path, kind: str, where: str
-) -> None:
+def test_server_failure_loses_no_downloads(server: OpenMLServer, tmp_path: Path, kind: str, where: str) -> None:
     if (kind, where) == ("page", "/files/data/2"):
-        return  # the next test
+        return  # tested by the next test
     corpus = corpus_of(server)
     server.failure = lambda path: kind if path.endswith(where) or f"{where}/type" in path else ""
-    with pytest.raises(ServerFailed, match=r"cannot get .*127\.0\.0\.1.*everything so far is kept in .*: run again"):
-        corpus.collect(tmp_path, 1, quiet)
+    with pytest.raises(ServerFailed, match=r"cannot get .*127\.0\.0\.1.*downloads so far are kept in .*; run the same"):
+        corpus.collect(tmp_path, 1, SILENT)
     kept = sorted(path.name for path in tmp_path.glob("*.parquet"))
     assert kept == ([] if "list" in where else names([101, 109]))
-    assert not {105, 106} & set(reasons(tmp_path)), "a failure is no verdict"
+    assert not {105, 106} & set(reasons(tmp_path)), "a failure of the server does not reject a run"
     server.failure = lambda path: ""
     server.events.clear()
-    assert [path.name for path in corpus.collect(tmp_path, 1, quiet)] == names(TAKEN)
-    assert_right(tmp_path)
-    assert not [name for name in kept if server.asked(f"/predictions/{name[11:14]}")], "nothing is fetched twice"
+    assert [path.name for path in corpus.collect(tmp_path, 1, SILENT)] == names(TAKEN)
+    check_run_files(tmp_path)
+    assert not [name for name in kept if server.asked(f"/predictions/{name[11:14]}")], "nothing is downloaded twice"
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == names(TAKEN)
 
 
 @pytest.mark.parametrize("checksum", [True, False])
-def test_a_data_set_that_comes_as_something_else_is_asked_for_again_next_time(
+def test_web_page_instead_of_a_data_set_is_requested_again_next_time(
     server: OpenMLServer, tmp_path: Path, checksum: bool
 ) -> None:
     server.datasets[2].checksum = checksum
     server.failure = lambda path: "page" if path == "/files/data/2" else ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
-    assert len(server.asked("/files/data/2")) == 1, "not for every run"
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names([101, 109])
+    assert len(server.asked("/files/data/2")) == 1, "not once per run"
     assert not {105, 108} & set(reasons(tmp_path))
     server.failure = lambda path: ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names(TAKEN)
-    assert_right(tmp_path)
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names(TAKEN)
+    check_run_files(tmp_path)
 
 
-def test_runs_on_a_data_set_that_is_not_there_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
+def test_runs_on_a_missing_data_set_get_a_reason(server: OpenMLServer, tmp_path: Path) -> None:
     server.failure = lambda path: "unknown" if path.endswith("xml/data/2") else ""
-    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, quiet)] == names([101, 109])
-    assert reasons(tmp_path)[105].startswith("data set 2 cannot be had")
+    assert [path.name for path in corpus_of(server).collect(tmp_path, 1, SILENT)] == names([101, 109])
+    assert reasons(tmp_path)[105].startswith("data set 2 is not available")
     assert len(server.asked("/data/2")) == 1
 
 
 @pytest.mark.parametrize("where", ["get_dataset", "OpenMLDataset.get_data"])
-def test_a_full_disk_is_neither_a_verdict_nor_the_servers_fault(
+def test_full_disk_does_not_reject_the_run_or_blame_the_server(
     server: OpenMLServer, tmp_path: Path, openml: Any, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -313,7 +328,7 @@ def test_a_full_disk_is_neither_a_verdict_nor_the_servers_fault(
 
     monkeypatch.setattr(f"openml.datasets.{where}", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)
+        corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)
     assert not isinstance(caught.value, ServerFailed)
     assert reasons(tmp_path) == {}
 
@@ -321,7 +336,7 @@ def test_a_full_disk_is_neither_a_verdict_nor_the_servers_fault(
 @pytest.mark.parametrize(
     ("retry_after", "waits"), [("", [1.0, 2.0]), ("7", [7.0, 7.0]), ("Wed, 21 Oct 2015 07:28:00 GMT", [1.0, 2.0])]
 )
-def test_a_failed_download_is_tried_again_after_openmls_waits_or_the_servers(
+def test_failed_download_is_repeated_after_the_required_delay(
     server: OpenMLServer,
     tmp_path: Path,
     openml: Any,
@@ -332,12 +347,12 @@ def test_a_failed_download_is_tried_again_after_openmls_waits_or_the_servers(
     monkeypatch.setattr(openml.config, "connection_n_retries", 3)
     server.retry_after = retry_after
     server.failure = lambda path: "status" if "predictions" in path and len(server.asked("predictions")) < 3 else ""
-    assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, quiet)) == 1
+    assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)) == 1
     assert [event for event in server.asked("sleep") if event != "sleep 0.25"] == [f"sleep {wait}" for wait in waits]
     assert len(server.asked("predictions")) == 3
 
 
-def test_the_patient_policy_waits_up_to_a_minute() -> None:
+def test_delays_of_the_two_retry_policies() -> None:
     waits = [openml_runs._delay("robot", attempt) for attempt in range(1, 51)]
     assert waits == sorted(waits)
     assert 1 <= waits[0] < 3
@@ -345,7 +360,7 @@ def test_the_patient_policy_waits_up_to_a_minute() -> None:
     assert [openml_runs._delay("human", attempt) for attempt in (1, 2, 5)] == [1, 2, 5]
 
 
-def test_collecting_can_be_stopped_at_any_request_and_resumed(server: OpenMLServer, tmp_path: Path) -> None:
+def test_collection_can_be_interrupted_at_any_request_and_resumed(server: OpenMLServer, tmp_path: Path) -> None:
     class Stop(BaseException):
         pass
 
@@ -356,20 +371,20 @@ def test_collecting_can_be_stopped_at_any_request_and_resumed(server: OpenMLServ
             raise Stop
 
     for stops in range(100):
-        left = 3 + stops % 2  # enough for one run to be brought, at least
+        left = 3 + stops % 2  # enough to download at least one run
         try:
-            files = corpus_of(server, sleep=stop).collect(tmp_path, 1, quiet)
+            files = corpus_of(server, sleep=stop).collect(tmp_path, 1, SILENT)
             break
         except Stop:
             continue
     assert stops > 5
     assert [path.name for path in files] == names(TAKEN)
-    assert_right(tmp_path)
+    check_run_files(tmp_path)
 
 
-def test_half_a_data_set_in_the_cache_is_loaded_again(server: OpenMLServer, tmp_path: Path) -> None:
+def test_incomplete_data_set_in_the_cache_is_downloaded_again(server: OpenMLServer, tmp_path: Path) -> None:
     corpus = corpus_of(server, runs=(101, 105))
-    corpus.collect(tmp_path, 1, quiet)
+    corpus.collect(tmp_path, 1, SILENT)
     (half,) = (tmp_path / "openml-cache").rglob("datasets/1/dataset.arff")
     half.write_text(half.read_text()[:200])
     for path in [
@@ -378,12 +393,12 @@ def test_half_a_data_set_in_the_cache_is_loaded_again(server: OpenMLServer, tmp_
         *tmp_path.glob("*-101.parquet"),
     ]:
         path.unlink()
-    corpus.collect(tmp_path, 1, quiet)
-    assert_right(tmp_path)
+    corpus.collect(tmp_path, 1, SILENT)
+    check_run_files(tmp_path)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_openml_is_left_as_it_was(
+def test_configuration_of_openml_is_restored(
     server: OpenMLServer, tmp_path: Path, openml: Any, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -394,9 +409,9 @@ def test_openml_is_left_as_it_was(
     if fails:
         server.failure = lambda path: "status"
         with pytest.raises(ServerFailed):
-            corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+            corpus_of(server).collect(tmp_path / "runs", 1, SILENT)
     else:
-        corpus_of(server).collect(tmp_path / "runs", 1, quiet)
+        corpus_of(server).collect(tmp_path / "runs", 1, SILENT)
     assert openml.config.get_config_as_dict() == before
     assert logging.root.handlers == []
     assert not elsewhere.exists()
@@ -404,7 +419,7 @@ def test_openml_is_left_as_it_was(
     assert (tmp_path / "runs" / "openml-cache").exists() != fails
 
 
-def test_settings_are_json_and_say_what_determines_the_predictions() -> None:
+def test_settings_are_json_and_exclude_the_pause() -> None:
     corpus = OpenMLRuns(tasks=(1, 2), pause=3)
     assert json.loads(json.dumps(corpus.settings())) == corpus.settings()
     assert corpus.settings() == OpenMLRuns(tasks=(1, 2)).settings()
@@ -426,12 +441,12 @@ def test_settings_are_json_and_say_what_determines_the_predictions() -> None:
     ],
     ids=str,
 )
-def test_bad_options_are_named(options: dict[str, Any]) -> None:
+def test_messages_name_invalid_options(options: dict[str, Any]) -> None:
     with pytest.raises(BadOption, match=next(reversed(options))):
         OpenMLRuns(**options)
 
 
-def test_without_openml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_openml_package_is_reported_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openml", None)
     with pytest.raises(ImportError, match=r'the OpenML corpus needs openml: pip install "baserate\[openml\]"'):
-        OpenMLRuns().collect(tmp_path, 1, quiet)
+        OpenMLRuns().collect(tmp_path, 1, SILENT)

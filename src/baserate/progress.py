@@ -1,19 +1,31 @@
-"""Who is told how far the work is: a bar on a terminal, a log, nobody."""
+"""How long computations report their progress."""
 
 from __future__ import annotations
 
 
 class Progress:
-    """Nobody. A subclass overrides what it wants to hear; it must be quick, since it is called for every block."""
+    """Receives progress updates. This class ignores them all.
+
+    Subclasses override the methods that they need. A method should return quickly, because it is called for every
+    block of rows. Computations whose unit is not a row, such as the prediction sets of a study, use the same methods
+    and count their own unit.
+    """
 
     def begin(self, what: str, n_rows: int) -> None:
-        """A pass over so many rows begins; ``what`` it does is one word, such as "reading" or "writing"."""
+        """A pass over ``n_rows`` rows begins; ``what`` is a short description such as "reading" or "writing"."""
+
+    def skip(self, n_rows: int) -> None:
+        """An earlier, interrupted call has already processed ``n_rows`` rows of this pass."""
+        self.rows(n_rows)
 
     def rows(self, n_rows: int) -> None:
-        """So many rows more are in hand."""
+        """Another ``n_rows`` rows have been processed."""
 
     def residual(self, value: float) -> None:
-        """The rates are now off by this much; the work ends when that is below the tolerance."""
+        """The largest error of a class rate is now ``value``; the fit ends when it is below the tolerance."""
+
+    def note(self, text: str) -> None:
+        """Details of the last step, such as the name of the item that was processed."""
 
 
 SILENT = Progress()

@@ -1,4 +1,7 @@
-"""The paper's theory as functions, to check on one's own data.
+"""Functions that check the paper's theorems on your own data.
+
+UGA and BGA are the unbounded and the bounded general adjustment; ``bounded=False`` and ``bounded=True`` in
+:func:`baserate.adjust`.
 
 Heiser, Allikivi, Kull, "Shift Happens: Adjusting Classifiers", ECML PKDD 2019, doi:10.48550/arXiv.2111.02529.
 """
@@ -20,14 +23,14 @@ from baserate.support.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The terms of Theorem 1: ``total = adjustment + remaining`` if the adjustment is coherent with the loss.
+    """The terms of Theorem 1: for an adjustment that is coherent with the loss, ``total = adjustment + remaining``.
 
     Attributes
     ----------
     total : float
         Mean loss of the predictions, ``d(p, y)``.
     adjustment : float
-        The part that adjustment removes, ``d(p, a)``.
+        The part that the adjustment removes: the mean divergence ``d(p, a)``.
     remaining : float
         Mean loss of the adjusted predictions, ``d(a, y)``.
     """
@@ -38,20 +41,20 @@ class Decomposition:
 
     @property
     def surplus(self) -> float:
-        """``total - adjustment - remaining``: 0 for UGA, 0 or more for BGA."""
+        """``total - adjustment - remaining``: 0 for UGA, at least 0 for BGA."""
         return self.total - self.adjustment - self.remaining
 
 
 @dataclass(frozen=True)
 class Coherence:
-    """How the adjustment changes the difference of losses between two classes.
+    """How an adjustment changes the difference between the losses of two classes.
 
     Attributes
     ----------
     constants : array of shape (k, k)
         Mean over rows of ``(d(a, c_j) - d(p, c_j)) - (d(a, c_l) - d(p, c_l))`` for classes j and l.
     spread : float
-        Largest deviation of a row from that mean; 0 exactly if the adjustment is coherent with the loss.
+        Largest deviation of a row from that mean. It is 0 if and only if the adjustment is coherent with the loss.
     """
 
     constants: FloatArray
@@ -60,18 +63,18 @@ class Coherence:
 
 @dataclass(frozen=True)
 class InequalityChain:
-    """The chain of the BGA theorem, largest first; the last two are equal.
+    """The four terms of the BGA theorem (Theorem 4), largest first. The last two are equal.
 
     Attributes
     ----------
     bounded_fall : float
-        How much the mean loss falls by BGA.
+        Decrease of the mean loss by BGA.
     bounded_move : float
-        Mean divergence of the BGA answer from the predictions.
+        Mean divergence between the predictions and the BGA result.
     unbounded_move : float
-        The same for UGA.
+        Mean divergence between the predictions and the UGA result.
     unbounded_fall : float
-        How much the mean loss falls by UGA.
+        Decrease of the mean loss by UGA.
     """
 
     bounded_fall: float
@@ -81,7 +84,7 @@ class InequalityChain:
 
 
 def class_rates(y: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> FloatArray:
-    """Weighted class frequencies of labels, or of the rows of a label matrix."""
+    """Weighted class frequencies of the labels ``y``, a vector of class positions or a matrix of probabilities."""
     targets = as_targets(y, (np.shape(y)[0] if np.ndim(y) else 0, n_classes))
     return np.array([weighted_mean(column, sample_weight) for column in targets.T])
 
@@ -94,7 +97,7 @@ def decomposition(
     loss: str | Loss = "log",
     sample_weight: ArrayLike | None = None,
 ) -> Decomposition:
-    """Theorem 1 term by term.
+    """Compute the terms of Theorem 1 for predictions, adjusted predictions and labels.
 
     Examples
     --------
@@ -112,10 +115,10 @@ def decomposition(
 
 
 def coherence(probs: ArrayLike, adjusted: ArrayLike, *, loss: str | Loss = "log") -> Coherence:
-    """The coherence constants of an adjustment, and how far it is from coherent."""
+    """Compute the coherence constants of an adjustment, and how far it is from being coherent with the loss."""
     measure, p, a = as_loss(loss), as_rows(probs), as_rows(adjusted)
     corners = np.eye(p.shape[1])
-    with np.errstate(invalid="ignore"):  # infinite divergences have no difference: NaN says so
+    with np.errstate(invalid="ignore"):  # the difference of two infinite divergences is NaN
         change = np.stack([_to_corner(measure, a, c) - _to_corner(measure, p, c) for c in corners], axis=1)
         pairs = change[:, :, None] - change[:, None, :]
         constants = pairs.mean(axis=0)
@@ -129,7 +132,7 @@ def _to_corner(measure: Loss, p: FloatArray, corner: FloatArray) -> FloatArray:
 def inequality_chain(
     probs: ArrayLike, y: ArrayLike, *, loss: str | Loss = "log", sample_weight: ArrayLike | None = None
 ) -> InequalityChain:
-    """Adjust to the labels' own rates, bounded and unbounded, and compare the falls of the loss."""
+    """Adjust to the class rates of the labels by BGA and by UGA, and compare how much each reduces the loss."""
     measure, p = as_loss(loss), as_rows(probs)
     rates = class_rates(y, p.shape[1], sample_weight)
     chain: list[float] = []
@@ -148,7 +151,7 @@ def adjustment_loss(
     bounded: bool = True,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The part of the mean loss that adjusting to the labels' own rates is sure to remove.
+    """The decrease of the mean loss that is guaranteed when adjusting to the class rates of the labels.
 
     Examples
     --------

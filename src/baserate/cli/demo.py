@@ -1,4 +1,4 @@
-"""``baserate demo``: the whole story on real data."""
+"""``baserate demo``: an example of an adjustment on real data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import click
 from baserate.cli.exit_handling import handled_errors
 
 
-@click.command(short_help="A classifier meets another population: the whole story on real data.")
+@click.command(short_help="Adjust a classifier to new class rates, as an example on real data.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     default="baserate-demo.html",
     show_default=True,
-    help="Where the report is written.",
+    help="File for the report.",
 )
 def demo(report: Path) -> None:
-    """Train a model, meet a place with other class rates, adjust, compare with the labels, and write a report.
+    """Train a classifier, adjust its predictions to the class rates of new data, and compare with the true labels.
 
-    Takes a few seconds. The data come with scikit-learn.
+    This takes a few seconds and writes a report. The data are included in scikit-learn.
     """
     with handled_errors("no report was written"):
         from baserate.cli.story import story
@@ -28,9 +28,9 @@ def demo(report: Path) -> None:
 
         try:
             check_report(report)
-            place: Path | None = report
+            report_path: Path | None = report
         except ImportError as error:
-            click.secho(f"Without a report: {error}\n", fg="yellow", err=True)
-            place = None
-        for paragraph in story(place):
+            click.secho(f"No report will be written: {error}\n", fg="yellow", err=True)
+            report_path = None
+        for paragraph in story(report_path):
             click.echo(f"{paragraph}\n")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from baserate.adjust import adjust
 from baserate.adjustment import Adjustment
 from baserate.cli.options import names
 from baserate.cli.output import print_result
-from baserate.cli.progress_bar import Bar, NoBar, bar
+from baserate.cli.progress_bar import progress_bar
 from baserate.errors import BadFile, BadOption
+from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
 from baserate.support.atomic_files import check_place
@@ -70,14 +70,9 @@ class Invocation:
         """The new rates."""
         return Rates.parse(self["rates"], self["confidence"])
 
-    @contextlib.contextmanager
-    def progress(self) -> Iterator[Bar | NoBar]:
-        """A progress bar that is removed at the end."""
-        shown = bar(self["tol"], self["quiet"] or self["as_json"])
-        try:
-            yield shown
-        finally:
-            shown.clear()
+    def progress(self) -> AbstractContextManager[Progress]:
+        """The progress bar of the command."""
+        return progress_bar(self["tol"], quiet=bool(self["quiet"] or self["as_json"]))
 
     def adjust(self, out: str | None) -> Adjustment:
         """Adjust the input."""

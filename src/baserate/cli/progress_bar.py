@@ -1,85 +1,91 @@
-"""A bar that shows how far a pass is, how fast it goes, and how far the rates are from the tolerance."""
+"""The progress bar of all commands."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-import shutil
 import sys
-import time
+from collections.abc import Iterator
+from typing import Any
 
-from baserate.progress import Progress
+from baserate.progress import SILENT, Progress
 
-_WIDTH = 24
-_INTERVAL = 0.1  # seconds between two drawings
+# Not tqdm's default, which also shows counts and the elapsed time: the residual would not fit on 80 columns.
+_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_noinv_fmt}{postfix}"
+_SMALLEST = 1e-17  # a residual of exactly 0 has no logarithm
 
 
-class Bar(Progress):
-    """One line on a terminal, drawn again and again."""
+@contextlib.contextmanager
+def progress_bar(tol: float | None = None, *, quiet: bool, unit: str = "rows") -> Iterator[Progress]:
+    """Show a progress bar on standard error while the block runs, and clear it afterwards.
 
-    def __init__(self, tol: float | None) -> None:
-        self._tol = tol
-        self._passes, self._what, self._total, self._done = 0, "", 1, 0
-        self._residual: float | None = None
-        self._began = self._drawn = 0.0
+    Nothing is shown if ``quiet`` is true or if standard error is not a terminal, so that log files contain no bars.
+
+    Parameters
+    ----------
+    tol : float, optional
+        Tolerance of the fit. With it, the bar also shows how close the residual is to the tolerance.
+    quiet : bool
+    unit : str
+        What is counted.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield SILENT
+        return
+    bar = TqdmBar(tol, unit)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class TqdmBar(Progress):
+    """A tqdm bar that starts again for every pass."""
+
+    def __init__(self, tol: float | None, unit: str) -> None:
+        self._tol, self._unit = tol, unit
+        self._n_passes = 0
+        self._bar: Any = None
 
     def begin(self, what: str, n_rows: int) -> None:
-        self._passes += 1
-        self._what, self._total, self._done = what, max(n_rows, 1), 0
-        self._began = time.monotonic()
-        self._draw()
+        from tqdm import tqdm  # not at the top: every command would be slower to start
+
+        # Passes over rows repeat each other, so they are numbered. The steps of a study do not.
+        self._n_passes += 1
+        text = f"pass {self._n_passes}, {what}" if self._unit == "rows" else what
+        if self._bar is None:
+            self._bar = tqdm(
+                desc=text,
+                total=max(n_rows, 1),  # tqdm shows no percentage of 0
+                unit=f" {self._unit}",
+                unit_scale=self._unit == "rows",  # 2.5M rows, but 120 tasks
+                bar_format=_FORMAT,
+                leave=False,
+                dynamic_ncols=True,
+            )
+        else:
+            self._bar.initial = 0
+            self._bar.set_description_str(text, refresh=False)
+            self._bar.reset(total=max(n_rows, 1))
+
+    def skip(self, n_rows: int) -> None:
+        # Not update(): tqdm would count these rows as done just now, and show too high a speed.
+        self._bar.initial = self._bar.last_print_n = self._bar.n = n_rows
+        self._bar.refresh()
 
     def rows(self, n_rows: int) -> None:
-        self._done += n_rows
-        if time.monotonic() - self._drawn > _INTERVAL:
-            self._draw()
+        self._bar.update(n_rows)
 
     def residual(self, value: float) -> None:
-        self._residual = value
-        self._draw()
+        if self._tol is not None and math.isfinite(value):
+            now, goal = math.log10(max(value, _SMALLEST)), math.log10(self._tol)
+            self.note(f"log10(residual) {now:.1f} of {goal:.3g}")
 
-    def line(self) -> str:
-        """What is shown."""
-        share = min(self._done / self._total, 1.0)
-        filled = round(share * _WIDTH)
-        bar = "#" * filled + "-" * (_WIDTH - filled)
-        speed = self._done / max(time.monotonic() - self._began, 1e-9)
-        fast = f"  {_short(speed)}rows/s" if self._done else ""
-        return f"pass {self._passes}, {self._what} [{bar}] {share:4.0%}{fast}{self._way()}"
+    def note(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
 
-    def _way(self) -> str:
-        """The logarithm of the residual, on its way to that of the tolerance."""
-        if self._residual is None or self._tol is None or not math.isfinite(self._residual):
-            return ""
-        now, goal = math.log10(max(self._residual, 1e-17)), math.log10(self._tol)
-        return f"  log10 of the residual {now:.1f}, towards {goal:.3g}"
-
-    def _draw(self) -> None:
-        self._drawn = time.monotonic()
-        width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"\r\x1b[K{self.line()[:width]}")  # not by click, which would strip the code with the colours
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Leave the line empty."""
-        if self._passes:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-class NoBar(Progress):
-    """Where nobody looks, or nobody wants to."""
-
-    def clear(self) -> None:
-        """There is nothing to clear."""
-
-
-def bar(tol: float | None, quiet: bool) -> Bar | NoBar:
-    """A bar on a terminal; in a log, nothing."""
-    return Bar(tol) if sys.stderr.isatty() and not quiet else NoBar()
-
-
-def _short(number: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.1f} {unit} "
-    return f"{number:.0f} "
+    def close(self) -> None:
+        """Clear the line of the bar."""
+        if self._bar is not None:
+            self._bar.close()

@@ -1,7 +1,7 @@
-"""A classifier meets a population with other class rates; ``baserate demo`` tells this story.
+"""The text that ``baserate demo`` prints: a classifier is used on data with other class rates than its training data.
 
-Real data: 1797 handwritten digits that come with scikit-learn. A model is trained on clean scans in which all ten
-digits are equally frequent, and used on noisy scans in which small digits are common and large ones are rare.
+The data are the 1797 handwritten digits that scikit-learn includes. The classifier is trained on clean scans in which
+all ten digits are equally frequent. It is used on noisy scans in which small digits are common and large ones are rare.
 """
 
 from __future__ import annotations
@@ -19,9 +19,26 @@ from sklearn.model_selection import train_test_split
 
 import baserate as br
 
+_COMPARISON = (
+    "The table shows the losses by the true labels. The procedures were given only the class frequencies, not the "
+    "labels. PPA (prior probability adjustment) applies Bayes' rule with the class rates of the training data and of "
+    "the new data. BGA (bounded general adjustment) is what br.adjust does, here for log loss and for the Brier loss. "
+    "A change below 0 is an improvement:"
+)
+_NOTES = (
+    "(For log loss and exact rates the two numbers are equal; other losses can decrease by more.) PPA assumes that "
+    "the model is wrong only about the class rates, but these scans are also noisy. BGA for the Brier loss can set "
+    "probabilities to 0. If such a digit occurs, the log loss is infinite."
+)
+_WRONG_RATES = (
+    "Suppose that the rates of neighbouring digits were exchanged: 0 with 1, 2 with 3, and so on. If the predictions "
+    "are adjusted to these wrong rates, the loss can increase. If they are adjusted to all rates between the correct "
+    "and the wrong ones, it cannot, because the correct rates are in this set."
+)
+
 
 class Places(NamedTuple):
-    """Where the model was trained, and where it is used."""
+    """The training data of the model, and the data of the target population."""
 
     x_train: NDArray[Any]
     y_train: NDArray[Any]
@@ -30,7 +47,7 @@ class Places(NamedTuple):
 
 
 def two_places() -> Places:
-    """Clean scans of all digits alike, and noisy ones of a place where large digits are rare."""
+    """Clean scans with equally frequent digits for training, and noisy scans in which large digits are rare."""
     x, y = load_digits(return_X_y=True)
     x_train, x_new, y_train, y_new = train_test_split(x / 16, y, test_size=0.5, stratify=y, random_state=0)
     rng = np.random.default_rng(0)
@@ -39,62 +56,48 @@ def two_places() -> Places:
 
 
 def story(report: Path | None) -> Iterator[str]:
-    """Train, meet the new place, adjust, compare with the labels, be wrong about the rates: one paragraph at a time."""
+    """Yield the text paragraph by paragraph; write a report unless ``report`` is None."""
     places = two_places()
     model = LogisticRegression(max_iter=3000).fit(places.x_train, places.y_train)
-    probs = model.predict_proba(places.x_new)
+    probs, y = model.predict_proba(places.x_new), places.y_new
     digits = [str(digit) for digit in model.classes_]
-    labels, old = np.array(digits)[places.y_new], np.full(10, 0.1)
-    rates = np.bincount(places.y_new, minlength=10) / len(places.y_new)
+    rates, training_rates = np.bincount(y, minlength=10) / len(y), np.full(10, 0.1)
+    labels = np.array(digits)[y]
 
-    yield _told(
-        "1. A MODEL",
-        f"A classifier learned to read handwritten digits from {len(places.y_train)} clean scans, in which all ten "
-        "digits are equally frequent.",
+    yield _paragraph(
+        "1. THE MODEL",
+        f"A classifier was trained to read handwritten digits from {len(places.y_train)} clean scans. All ten digits "
+        "are equally frequent in its training data.",
     )
-    yield _told(
-        "2. ANOTHER PLACE",
-        f"It now reads {len(probs)} noisy scans from a place where large digits are rare. Nobody labels these scans, "
-        "so it cannot be trained again. But how often each digit occurs there is known:",
+    yield _paragraph(
+        "2. THE NEW DATA",
+        f"The classifier is now used on {len(probs)} noisy scans in which large digits are rare. These scans have no "
+        "labels, so the classifier cannot be retrained. But it is known how often each digit occurs. The table shows "
+        "these class rates, and the mean of the predicted probabilities:",
         _rates_table(digits, rates, probs.mean(axis=0)),
     )
     result = br.adjust(probs, rates, classes=digits)
-    sure = result.certificate.loss_reduction
-    yield _told(
-        "3. ADJUSTMENT",
-        "br.adjust(probs, rates) changes the predictions so that the mean probability of each digit is its rate, "
-        "and no more than that takes. What is sure before any label is seen: if these are the rates of these scans, "
-        f"the mean log loss falls by at least {sure:.3f}, whatever their labels are. (Log loss is the usual measure "
-        "of predicted probabilities: the mean of -log of the probability that was given to what then happened.)",
+    guarantee = result.certificate.loss_reduction
+    yield _paragraph(
+        "3. THE ADJUSTMENT",
+        "br.adjust(probs, rates) makes the smallest change to the predictions that gives the requested class rates: "
+        "the mean probability of each digit becomes its rate. The result has a guarantee that needs no labels. If the "
+        f"rates are those of these scans, the mean log loss decreases by at least {guarantee:.3f}, whatever the labels "
+        "are. "
+        "(Log loss is the mean of -log(p), where p is the predicted probability of the true digit.)",
     )
-    yield _told(
-        "4. THE TRUTH",
-        "Labels of which no procedure has seen more than their rates. PPA is Bayes' rule from the old to the new "
-        "rates; BGA is what br.adjust does, for the loss that is named; below 0 is better:",
-        str(br.compare(probs, labels, rates, old, classes=digits)),
-    )
-    log, y = br.losses.Log(), places.y_new
-    fall = log.score(probs, y) - log.score(result.probs, y)
-    yield _told(
-        "",
-        f"Guaranteed was a fall of log loss by {sure:.3f}; it fell by {fall:.3f}. (At exactly right rates the two "
-        "are the same for log loss; for other losses it may fall by more.) PPA trusts the model to be right about "
-        "all but the rates, and these scans are noisy, too. BGA for the Brier score may set probabilities to 0; if "
-        "such a digit then occurs, log loss is infinite.",
-    )
-    yield _told(
-        "5. IF THE RATES ARE WRONG",
-        "Say the rates of neighbours were mixed up: 0 got that of 1, 1 that of 0, 2 that of 3, and so on. Adjusted to "
-        "wrong rates, the loss can rise. Adjusted to all rates between right and wrong it cannot: the right ones are "
-        "among them.",
-        _if_wrong(probs, y, rates),
-    )
+    yield _paragraph("4. COMPARISON WITH THE TRUE LABELS", _COMPARISON, _compare(probs, labels, rates, training_rates))
+    log = br.losses.Log()
+    decrease = log.score(probs, y) - log.score(result.probs, y)
+    promised = f"The guarantee promised a log loss lower by at least {guarantee:.3f}. It fell by {decrease:.3f}."
+    yield _paragraph("", f"{promised} {_NOTES}")
+    yield _paragraph("5. IF THE RATES ARE WRONG", _WRONG_RATES, _wrong_rates_table(probs, y, rates))
     if report is not None:
-        result.report(report, y=labels, old_rates=old, title="Digits from another place")
-        yield _told("6. A REPORT", f"The same for a colleague, with pictures: {report}")
+        result.report(report, y=labels, old_rates=training_rates, title="Digits with new class rates")
+        yield _paragraph("6. THE REPORT", f"A page with the same results and with figures was written to {report}")
 
 
-def _told(title: str, text: str, table: str = "") -> str:
+def _paragraph(title: str, text: str, table: str = "") -> str:
     lines = [
         title,
         textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False),
@@ -103,17 +106,21 @@ def _told(title: str, text: str, table: str = "") -> str:
     return "\n".join(line for line in lines if line or line is not title)
 
 
+def _compare(probs: NDArray[Any], labels: NDArray[Any], rates: NDArray[Any], training_rates: NDArray[Any]) -> str:
+    return str(br.compare(probs, labels, rates, training_rates, classes=[str(digit) for digit in range(10)]))
+
+
 def _rates_table(digits: list[str], rates: NDArray[Any], predicted: NDArray[Any]) -> str:
     rows = [("digit", digits), ("occurs", [f"{r:.2f}" for r in rates]), ("predicted", [f"{p:.2f}" for p in predicted])]
     return "\n".join(f"   {name:<10}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
 
 
-def _if_wrong(probs: NDArray[Any], y: NDArray[Any], rates: NDArray[Any]) -> str:
+def _wrong_rates_table(probs: NDArray[Any], y: NDArray[Any], rates: NDArray[Any]) -> str:
     wrong, log = rates.reshape(-1, 2)[:, ::-1].ravel(), br.losses.Log()
     between = br.Rates.between(np.minimum(rates, wrong), np.maximum(rates, wrong))
     before = log.score(probs, y)
     lines = []
-    for name, known in (("the right rates", rates), ("the wrong rates", wrong), ("all rates in between", between)):
-        change = log.score(br.adjust(probs, known).probs, y) - before
+    for name, target in (("the correct rates", rates), ("the wrong rates", wrong), ("all rates in between", between)):
+        change = log.score(br.adjust(probs, target).probs, y) - before
         lines.append(f"   {'adjusted to ' + name:<36} log loss changes by {change:+.3f}")
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""The experiments of the paper as a program: predictions, shifts, adjusters, tables, figures, claims."""
+"""The paper's experiments as a program: predictions, shifts, adjusters, tables, figures and claims."""

@@ -1,4 +1,4 @@
-"""The claims of section 4 of the paper, each with the paper's figure, ours, and whether it holds here."""
+"""The claims of section 4 of the paper, each with the paper's result, the result of this study, and a verdict."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ from typing import Any
 import numpy as np
 
 from baserate.study.reference import Comparison
-from baserate.study.tables import counted, means, medians, n_tasks, spaced
+from baserate.study.tables import format_count, format_integer, means, medians, n_tasks
 
 Frame = Any  # a pandas DataFrame
 
 ROUNDING = 1e-12
-"""A loss that rises by less has not risen."""
+"""Smaller increases of a loss are attributed to rounding."""
 
 NEAR_ZERO = (1e-3, 1e-2)
-"""Mean losses below these before adjustment make a relative reduction a division by almost nothing."""
+"""Relative reductions of mean losses below these thresholds are huge, because the denominator is almost 0."""
 
 _NAMES = {"brier": "the Brier score", "log": "log loss"}
-_THEOREM, _OURS = "guaranteed (theorem 4)", "not stated"
+_THEOREM, _NOT_STATED = "guaranteed (theorem 4)", "not stated"
+_OTHER_DATA = "The data sets and models differ from the paper's."
+_NO_TASK = "There is no such task."
+_LEGEND = (
+    "BGA is bounded general adjustment, UGA is unbounded general adjustment, PPA is prior probability adjustment. "
+    'Claims that start with "New:" are not in the paper.'
+)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and its verdict.
+    """A claim with its verdict.
 
     Attributes
     ----------
     text : str
     paper, ours : str
-        What the paper found, and what was found here.
+        The result of the paper, and the result of this study.
     holds : bool or None
-        None if these results cannot tell.
+        None if the results of this study cannot decide it.
     why : str
-        Why it does not hold, or cannot be told.
+        The reason why the claim does not hold or cannot be decided.
     """
 
     text: str
@@ -47,35 +53,38 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """In words."""
-        return {True: "holds", False: "does not hold", None: "cannot be told"}[self.holds]
+        """The verdict in words."""
+        return {True: "holds", False: "does not hold", None: "cannot be decided"}[self.holds]
 
 
 def claims(frame: Frame, n_sets: int, comparison: Comparison | None) -> list[Claim]:
-    """All claims, judged by the results."""
+    """Decide all claims by the results of a study with ``n_sets`` prediction sets."""
     exact = frame[frame["error"] == 0]
     found = [_size(frame, n_sets)]
     for measure, name in _NAMES.items():
-        text = f"BGA for {name} at exact rates reduces it in every task"
-        found.append(_never_rises(text, _THEOREM, _of(exact, f"bga-{measure}", measure), measure))
+        text = f"With exact rates, BGA for {name} reduces {name} in every task"
+        found.append(_never_increases(text, _THEOREM, _rows_of(exact, f"bga-{measure}", measure), measure))
     for measure, name in _NAMES.items():
-        text = f"PPA sometimes raises {name}, even at exact rates"
-        found.append(_can_rise(text, "seen", _of(exact, "ppa", measure), measure))
-    found += [_beats_ppa(frame, "brier", 15), _beats_ppa(frame, "log", 13), _still_reduces(frame)]
-    text = "BGA for log loss, the wrong loss, can raise the Brier score even at exact rates"
-    found.append(_can_rise(text, "seen", _of(exact, "bga-log", "brier"), "brier"))
-    text = "Ours: BGA for the Brier score, the wrong loss, can raise log loss even at exact rates"
-    found.append(_can_rise(text, _OURS, _of(exact, "bga-brier", "log"), "log"))
-    found += [_dominated(exact), _amount_and_distance(frame)]
+        text = f"PPA sometimes increases {name}, even with exact rates"
+        found.append(_can_increase(text, "observed", _rows_of(exact, "ppa", measure), measure))
+    found += [_beats_ppa(frame, "brier", 15), _beats_ppa(frame, "log", 13), _reduces_with_wrong_rates(frame)]
+    text = "BGA for log loss can increase the Brier score, even with exact rates"
+    found.append(_can_increase(text, "observed", _rows_of(exact, "bga-log", "brier"), "brier"))
+    text = "New: BGA for the Brier score can increase log loss, even with exact rates"
+    found.append(_can_increase(text, _NOT_STATED, _rows_of(exact, "bga-brier", "log"), "log"))
+    found += [_bounded_beats_unbounded(exact), _amount_and_distance(frame)]
     for measure, name in _NAMES.items():
-        text = f"Ours: BGA to a set of rates that covers the error never raises {name}"
-        found.append(_never_rises(text, _OURS, _of(frame, f"set-{measure}", measure), measure))
+        text = f"New: BGA to a rate set that contains the true rates never increases {name}"
+        found.append(_never_increases(text, _NOT_STATED, _rows_of(frame, f"set-{measure}", measure), measure))
     found.append(_failures(frame))
-    return found + (_compared(comparison) if comparison else [])
+    return found + (_agreement(comparison) if comparison else [])
 
 
-def _of(frame: Frame, adjuster: str, measure: str) -> Frame:
-    """Tasks of one adjuster that had a finite loss before; with hard scores some have not, or cannot be adjusted."""
+def _rows_of(frame: Frame, adjuster: str, measure: str) -> Frame:
+    """The results of one adjuster for tasks with a finite loss before and a defined loss after adjustment.
+
+    With hard scores, the loss before can be infinite, and some tasks cannot be adjusted.
+    """
     rows = frame[(frame["adjuster"] == adjuster) & np.isfinite(frame[f"{measure}_before"])]
     return rows[rows[f"{measure}_after"].notna()]
 
@@ -84,34 +93,41 @@ def _size(frame: Frame, n_sets: int) -> Claim:
     tasks = n_tasks(frame)
     holds = n_sets >= 590 and tasks >= 17_527
     return Claim(
-        "The claims below rest on so many prediction sets and adjustment tasks",
+        "The claims are tested on at least as many prediction sets and tasks as in the paper",
         "590 sets, 17 527 tasks",
-        f"{counted(n_sets, 'set')}, {counted(tasks, 'task')}",
+        f"{format_count(n_sets, 'set')}, {format_count(tasks, 'task')}",
         holds,
         "" if holds else "This corpus is smaller.",
     )
 
 
-def _never_rises(text: str, paper: str, rows: Frame, measure: str) -> Claim:
-    fall = rows[f"{measure}_before"] - rows[f"{measure}_after"]
-    rose, less = int((fall < -ROUNDING).sum()), int((fall < rows["guaranteed"] - ROUNDING).sum())
-    ours = f"{counted(rose, 'exception')} in {counted(len(rows), 'task')}, {less} fell by less than certified"
+def _never_increases(text: str, paper: str, rows: Frame, measure: str) -> Claim:
+    decrease = rows[f"{measure}_before"] - rows[f"{measure}_after"]
+    increased = int((decrease < -ROUNDING).sum())
+    below_guarantee = int((decrease < rows["guaranteed"] - ROUNDING).sum())
+    ours = (
+        f"{format_count(increased, 'exception')} in {format_count(len(rows), 'task')}; "
+        f"the decrease was below its guarantee in {format_integer(below_guarantee)}"
+    )
     if not len(rows):
-        return Claim(text, paper, ours, None, "There is no such task.")
-    return Claim(text, paper, ours, rose == 0 and less == 0, "This contradicts the theorem." if rose or less else "")
+        return Claim(text, paper, ours, None, _NO_TASK)
+    holds = increased == 0 and below_guarantee == 0
+    return Claim(text, paper, ours, holds, "" if holds else "This contradicts the theorem.")
 
 
-def _can_rise(text: str, paper: str, rows: Frame, measure: str) -> Claim:
+def _can_increase(text: str, paper: str, rows: Frame, measure: str) -> Claim:
     after = rows[f"{measure}_after"]
-    rose, infinite = int((after > rows[f"{measure}_before"] + ROUNDING).sum()), int(np.isinf(after).sum())
-    more = f", to infinity in {spaced(infinite)}" if infinite else ""
-    ours = f"in {spaced(rose)} of {counted(len(rows), 'task')}{more}"
-    return Claim(text, paper, ours, True if rose else None, "" if rose else "It did not happen in these tasks.")
+    increased, infinite = int((after > rows[f"{measure}_before"] + ROUNDING).sum()), int(np.isinf(after).sum())
+    more = f", to infinity in {format_integer(infinite)}" if infinite else ""
+    ours = f"in {format_integer(increased)} of {format_count(len(rows), 'task')}{more}"
+    return Claim(
+        text, paper, ours, True if increased else None, "" if increased else "It did not occur in these tasks."
+    )
 
 
 def _beats_ppa(frame: Frame, measure: str, paper: int) -> Claim:
-    """By means, as in the paper; beside it by medians, and without tasks that had almost no loss to begin with."""
-    text = f"BGA reduces {_NAMES[measure]} more than PPA, on average, in {paper} of the 15 cells of the figure"
+    """Compare means, as the paper does."""
+    text = f"On average, BGA reduces {_NAMES[measure]} more than PPA in {paper} of the 15 cells of the figure"
     wins, cells = _wins(frame, measure)
     ours = f"{wins}/{cells} cells"
     if cells < 15:
@@ -121,54 +137,55 @@ def _beats_ppa(frame: Frame, measure: str, paper: int) -> Claim:
 
 
 def _why_not(frame: Frame, measure: str, wins: int) -> str:
+    """Whether the claim would hold for medians, or without tasks with almost no loss before adjustment."""
     before = frame[f"{measure}_before"]
     without = {}
-    for least in NEAR_ZERO:
-        names = ", ".join(sorted(frame[before < least]["dataset"].unique()))
+    for threshold in NEAR_ZERO:
+        names = ", ".join(sorted(frame[before < threshold]["dataset"].unique()))
         if names:
-            kept = frame[before >= least]
+            kept = frame[before >= threshold]
             share = 1 - n_tasks(kept) / n_tasks(frame)
-            what = f"without the {share:.1%} of tasks whose loss was below {least:g} before ({names})"
+            what = f"without the {share:.1%} of tasks with a loss below {threshold:g} before adjustment ({names})"
             without[what] = _wins(kept, measure)[0]
-    reason = "Other data and other models."
+    reason = _OTHER_DATA
     if any(count > wins for count in without.values()):
         reason += (
-            " A mean of relative reductions is ruled by tasks that had almost no loss to begin with: where a model is "
-            "nearly perfect, rates that are off by a hundredth cost many times what there was."
+            " Means of relative reductions are dominated by tasks with almost no loss before adjustment: for a nearly "
+            "perfect model, an error of 0.01 in the rates can multiply the loss."
         )
-    found = [f"By medians {_wins(frame, measure, by_median=True)[0]}/15"]
-    found += [f"by means {count}/15 {what}" for what, count in without.items()]
-    return f"{reason} {'; '.join(found)}."
+    found = [f"{_wins(frame, measure, by_median=True)[0]}/15 cells by medians"]
+    found += [f"{count}/15 by means {what}" for what, count in without.items()]
+    return f"{reason} BGA is better in {'; '.join(found)}."
 
 
 def _wins(frame: Frame, measure: str, *, by_median: bool = False) -> tuple[int, int]:
-    """Cells of the figure where BGA does better than PPA, and all cells that have tasks."""
+    """The number of cells of the figure where BGA is better than PPA, and of all cells that have tasks."""
     table = medians if by_median else means
-    ahead = table(frame, measure, f"bga-{measure}") - table(frame, measure, "ppa")
-    return int((ahead > 0).to_numpy().sum()), int(ahead.notna().to_numpy().sum())
+    difference = table(frame, measure, f"bga-{measure}") - table(frame, measure, "ppa")
+    return int((difference > 0).to_numpy().sum()), int(difference.notna().to_numpy().sum())
 
 
-def _still_reduces(frame: Frame) -> Claim:
-    text = "With rates that are off, BGA still reduces the loss more often than not"
+def _reduces_with_wrong_rates(frame: Frame) -> Claim:
+    text = "With wrong rates, BGA still reduces the loss in more than half of the tasks"
     wrong = frame[frame["error"] != 0]
-    parts = {measure: _of(wrong, f"bga-{measure}", measure)[f"{measure}_reduction"] for measure in _NAMES}
+    parts = {measure: _rows_of(wrong, f"bga-{measure}", measure)[f"{measure}_reduction"] for measure in _NAMES}
     shares = {measure: float((values > 0).mean()) for measure, values in parts.items() if len(values)}
     if not shares:
-        return Claim(text, "often", "no such task", None, "No task has rates that are off and a loss to reduce.")
+        return Claim(text, "often", "no such task", None, "No task has wrong rates and a positive loss.")
     ours = "in " + " and ".join(f"{share:.1%} of tasks ({measure})" for measure, share in shares.items())
     holds = min(shares.values()) > 0.5
-    return Claim(text, "often", ours, holds, "" if holds else "Other data and other models.")
+    return Claim(text, "often", ours, holds, "" if holds else _OTHER_DATA)
 
 
-def _dominated(exact: Frame) -> Claim:
-    text = "UGA is dominated by BGA: at exact rates its Brier score is never below BGA's"
+def _bounded_beats_unbounded(exact: Frame) -> Claim:
+    text = "With exact rates, UGA never has a lower Brier score than BGA"
     bounded, unbounded = (
-        _of(exact, name, "brier").set_index(["set", "shift"])["brier_after"] for name in ("bga-brier", "uga-brier")
+        _rows_of(exact, name, "brier").set_index(["set", "shift"])["brier_after"] for name in ("bga-brier", "uga-brier")
     )
     worse = int((bounded > unbounded + ROUNDING).sum())
-    ours = f"{counted(worse, 'exception')} in {counted(len(bounded), 'task')}"
+    ours = f"{format_count(worse, 'exception')} in {format_count(len(bounded), 'task')}"
     if not len(bounded):
-        return Claim(text, _THEOREM, ours, None, "There is no such task.")
+        return Claim(text, _THEOREM, ours, None, _NO_TASK)
     return Claim(text, _THEOREM, ours, worse == 0, "This contradicts the theorem." if worse else "")
 
 
@@ -176,57 +193,60 @@ def _amount_and_distance(frame: Frame) -> Claim:
     text = "The distance between old and new rates is correlated with the amount of the shift, but not determined by it"
     shifted = frame.drop_duplicates(["set", "shift"])
     correlation = float(shifted["amount"].rank().corr(shifted["distance"].rank())) if len(shifted) > 1 else np.nan
-    ours = f"rank correlation {correlation:.2f} of {counted(len(shifted), 'shifted set')}"
+    ours = f"rank correlation {correlation:.2f} over {format_count(len(shifted), 'shifted set')}"
     if len(shifted) < 30:
-        return Claim(text, "noted", ours, None, "Too few to tell.")
+        return Claim(text, "stated", ours, None, "There are too few shifted sets.")
     holds = 0 < correlation < 0.99
-    return Claim(text, "noted", ours, holds, "" if holds else "Other data.")
+    return Claim(text, "stated", ours, holds, "" if holds else _OTHER_DATA)
 
 
 def _failures(frame: Frame) -> Claim:
     tried = frame[frame["impossible"].isna()]
     failed = int((~tried["converged"]).sum())
     return Claim(
-        "Ours: no adjustment fails numerically",
+        "New: no adjustment fails numerically",
         "ECOS failed in 30 of 17 527 tasks",
-        f"{spaced(failed)} of {counted(len(tried), 'adjustment')} failed; most passes {int(tried['passes'].max())}",
+        f"{format_integer(failed)} of {format_count(len(tried), 'adjustment')} failed; "
+        f"at most {int(tried['passes'].max())} passes",
         failed == 0,
-        "Their tolerance was not reached." if failed else "",
+        "They did not reach the tolerance." if failed else "",
     )
 
 
-def _compared(found: Comparison) -> list[Claim]:
+def _agreement(found: Comparison) -> list[Claim]:
     checked = min(found.brier_checked, found.log_checked)
     close = max(found.brier_difference, found.log_difference) < 1e-5
     return [
         Claim(
-            "PPA here is the formula of Saerens, Latinne and Decaestecker",
-            "the definition",
-            f"largest difference {found.ppa_difference:.0e} on {counted(found.tasks, 'random task')}",
+            "PPA of this package equals the formula of Saerens, Latinne and Decaestecker",
+            "by definition",
+            f"largest difference {found.ppa_difference:.0e} in {format_count(found.tasks, 'random task')}",
             found.ppa_difference < 1e-12,
         ),
         Claim(
-            "BGA here is the answer of a convex optimiser",
+            "BGA of this package equals the solution of a convex solver",
             "CVXPY",
-            f"largest difference {found.brier_difference:.0e} (Brier, {found.brier_checked} tasks that it solved) and "
-            f"{found.log_difference:.0e} (log, {found.log_checked}) of {counted(found.tasks, 'random task')}",
+            f"of {format_count(found.tasks, 'random task')}, the solver solved {found.brier_checked} for the Brier "
+            f"score (largest difference {found.brier_difference:.0e}) and {found.log_checked} for log loss "
+            f"({found.log_difference:.0e})",
             close if checked else None,
-            "" if checked else "The optimiser solved none to its own satisfaction.",
+            "" if checked else "The solver reported no optimal solution.",
         ),
     ]
 
 
-def text(found: Sequence[Claim]) -> str:
-    """For a terminal."""
-    lines = []
+def claims_text(found: Sequence[Claim]) -> str:
+    """The claims with their verdicts as text for a terminal."""
+    lines = [_wrapped(_LEGEND, 0), ""]
     for number, claim in enumerate(found, 1):
         lines.append(_wrapped(f"{number:2d}. {claim.text}", 4))
         lines += [
-            _wrapped(f"    {what:7}{said}", 11) for what, said in (("paper:", claim.paper), ("here:", claim.ours))
+            _wrapped(f"    {source:7}{result}", 11)
+            for source, result in (("paper:", claim.paper), ("here:", claim.ours))
         ]
         lines.append(_wrapped(f"    {claim.verdict}" + (f". {claim.why}" if claim.why else ""), 4))
-    held = sum(bool(claim.holds) for claim in found)
-    return "\n".join([*lines, "", f"{held} of {len(found)} claims hold."])
+    n_hold = sum(bool(claim.holds) for claim in found)
+    return "\n".join([*lines, "", f"{n_hold} of {len(found)} claims hold."])
 
 
 def _wrapped(line: str, indent: int) -> str:

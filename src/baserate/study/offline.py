@@ -1,4 +1,4 @@
-"""The default corpus: real data from installable packages, cross-validated predictions of several classifiers."""
+"""The default corpus: cross-validated predictions of several classifiers on data sets from installable packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from baserate.errors import BadOption
 from baserate.inputs.validation import listed
-from baserate.study.corpus import Corpus, Report, in_parallel
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus, in_parallel
 from baserate.study.datasets import DATA_SETS, Labelled, load
 from baserate.study.runs import seed_of, write_run
 
@@ -55,12 +56,12 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "network": _network,
     "naive-bayes": _bayes,
 }
-"""Kinds of classifiers, well and badly calibrated, with scikit-learn's defaults as far as these end in time."""
+"""Well and badly calibrated classifiers, with scikit-learn's defaults except where training would take too long."""
 
 
 @dataclass(frozen=True)
 class Offline(Corpus):
-    """Cross-validated predictions of each model for each data set.
+    """Cross-validated predictions of every model on every data set.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class Offline(Corpus):
         Names in ``DATA_SETS`` and ``MODELS``.
     folds : int
     max_rows : int
-        A larger data set is sampled down before training, so that training ends in minutes.
+        Larger data sets are sampled down to this number of rows, so that training takes only minutes.
     seed : int
     """
 
@@ -86,7 +87,7 @@ class Offline(Corpus):
         ):
             unknown = [name for name in given if name not in known]
             if unknown:
-                raise BadOption(f"there is no {what} {listed(unknown)}; there are {', '.join(known)}")
+                raise BadOption(f"there is no {what} {listed(unknown)}; choose from {', '.join(known)}")
 
     def settings(self) -> dict[str, Any]:
         import sklearn
@@ -101,32 +102,32 @@ class Offline(Corpus):
             "scikit-learn": sklearn.__version__,
         }
 
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         plan = {
             folder / f"{dataset}-{model}.parquet": (dataset, model)
             for dataset in self.datasets
             for model in self.models
         }
         missing = [(path, *names) for path, names in plan.items() if not path.exists()]
-        done = len(plan) - len(missing)
-        report(done, len(plan), "")
+        progress.begin("training models", len(plan))
+        progress.skip(len(plan) - len(missing))
         calls = ((_train, (path, dataset, model, self)) for path, dataset, model in missing)
         for name in in_parallel(calls, jobs):
-            done += 1
-            report(done, len(plan), name)
+            progress.note(name)
+            progress.rows(1)
         return list(plan)
 
 
 def _train(path: Path, dataset: str, model: str, corpus: Offline) -> str:
-    """Cross-validate one model on one data set and write the run."""
+    """Cross-validate one model on one data set, write the run file, and return the name of the run."""
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    rows = _rows(dataset, corpus.max_rows, 2 * corpus.folds, corpus.seed)
-    # A number of its own for each data set, so that all models have the same folds.
+    rows = _load_cached(dataset, corpus.max_rows, 2 * corpus.folds, corpus.seed)
+    # The seed depends only on the data set, so that all models have the same folds.
     seed = int(seed_of(corpus.seed, dataset, "folds").generate_state(1)[0])
     folds = StratifiedKFold(corpus.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a model that has not converged still makes predictions, as anywhere
+        warnings.simplefilter("ignore")  # models that have not converged are used as well, as in practice
         probs = cross_val_predict(
             _pipeline(rows, MODELS[model](corpus.seed)), rows.features, rows.y, cv=folds, method="predict_proba"
         )
@@ -148,7 +149,7 @@ def _train(path: Path, dataset: str, model: str, corpus: Offline) -> str:
 
 
 @functools.lru_cache(maxsize=2)
-def _rows(dataset: str, max_rows: int, min_members: int, seed: int) -> Labelled:
+def _load_cached(dataset: str, max_rows: int, min_members: int, seed: int) -> Labelled:
     entry = next(entry for entry in DATA_SETS if entry.name == dataset)
     return load(entry, max_rows, min_members, seed)
 

@@ -1,4 +1,4 @@
-"""Predictions files of OpenML: ARFF, in all the forms in which programs have uploaded it over the years."""
+"""A reader of OpenML's predictions files: ARFF, in all variants that programs have uploaded over the years."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from baserate.support.arrays import FloatArray, IndexArray
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """A predictions file of OpenML.
+    """The content of a predictions file of OpenML.
 
     Attributes
     ----------
     fold : array of int, shape (n,)
     row_id : array of int, shape (n,)
-        Row of the data set, from 0.
+        Row of the data set, counted from 0.
     y : array of int, shape (n,)
-        Column of the true class.
+        Position of the true class.
     probs : array of shape (n, k)
     classes : tuple of str
         In the order in which the file declares them.
@@ -41,14 +41,14 @@ class Predictions:
 
 
 def read_predictions(source: str | Path, *, name: str | None = None) -> Predictions:
-    """Read a predictions file: its first repeat, and of every fold the largest sample.
+    """Read the first repeat of a predictions file, and the largest sample of each of its folds.
 
     Parameters
     ----------
     source : str or Path
-        The text of the file, or where it is; it may be compressed.
+        The text of the file, or its path. A file may be compressed with gzip.
     name : str, optional
-        What messages call it.
+        The name of the file in error messages.
     """
     import arff
 
@@ -59,8 +59,8 @@ def read_predictions(source: str | Path, *, name: str | None = None) -> Predicti
         layout = _Layout(document["attributes"])
         numbers, y = layout.read(document["data"])
     except arff.ArffException as error:
-        error.line = lines.number  # the decoder does not set it while rows are generated
-        raise BadFile(f"{name}, line {lines.number}: {_said(error)}") from None
+        error.line = lines.number  # the decoder does not set it in generator mode
+        raise BadFile(f"{name}, line {lines.number}: {_message(error)}") from None
     except (ValueError, IndexError) as error:
         raise BadFile(f"{name}, line {lines.number}: {error}") from None
     try:
@@ -70,10 +70,10 @@ def read_predictions(source: str | Path, *, name: str | None = None) -> Predicti
 
 
 class _Lines:
-    """Lines of a text, counted, and without blanks in the header that the decoder stumbles over."""
+    """The lines of a text. Counts them, and removes white space in the header that the decoder cannot parse."""
 
     def __init__(self, text: str) -> None:
-        # Not splitlines: it also splits at characters that a class name may hold. Some files end with a NUL.
+        # Not splitlines: it also splits at characters that class names may contain. Some files end with a NUL.
         self._lines = re.split(r"\r*\n|\r", text.rstrip("\0\x1a \r\n"))
         self.number = 0
 
@@ -81,30 +81,30 @@ class _Lines:
         for line in self._lines:
             self.number += 1
             if line.lstrip().startswith("@"):
-                line = re.sub(r"^\s*(@\w+)\s+", r"\1 ", line)  # it takes no tab after a keyword,
-                line = re.sub(r"(['\"])\s+(?=[,}])", r"\1", line)  # and a quote and a blank for the end of a name
+                line = re.sub(r"^\s*(@\w+)\s+", r"\1 ", line)  # the decoder rejects a tab after a keyword
+                line = re.sub(r"(['\"])\s+(?=[,}])", r"\1", line)  # and white space between a quoted name and a comma
             yield line
 
 
 class _Layout:
-    """Which column of a file is what."""
+    """The positions of the columns in a predictions file."""
 
     def __init__(self, attributes: Sequence[tuple[str, Any]]) -> None:
         names = [name for name, _ in attributes]
-        place = {name.lower(): j for j, name in enumerate(names)}
+        position = {name.lower(): j for j, name in enumerate(names)}
         scores = {name[11:]: j for j, name in enumerate(names) if name.lower().startswith("confidence.")}
-        truth = place.get("correct", place.get("truth"))
+        truth = position.get("correct", position.get("truth"))
         if truth is None:
             raise ValueError("there is no column 'correct' or 'truth'")
-        if lacking := [column for column in ("fold", "row_id") if column not in place]:
-            raise ValueError(f"there is no column {lacking[0]!r}")
+        if missing := [column for column in ("fold", "row_id") if column not in position]:
+            raise ValueError(f"there is no column {missing[0]!r}")
         declared = attributes[truth][1]
-        self.classes = tuple(declared if isinstance(declared, list) else scores)  # some declare a string
+        self.classes = tuple(declared if isinstance(declared, list) else scores)  # some files declare a string
         if None in self.classes or len(set(self.classes)) < max(1, len(self.classes)):
-            raise ValueError(f"the classes {list(self.classes)} are not different names")
+            raise ValueError(f"the classes {list(self.classes)} are not distinct names")
         self.truth = truth
-        self.counts = [column for column in ("fold", "row_id", "repeat", "sample") if column in place]
-        self.columns = [place[column] for column in self.counts] + self._scores(scores)
+        self.counts = [column for column in ("fold", "row_id", "repeat", "sample") if column in position]
+        self.columns = [position[column] for column in self.counts] + self._scores(scores)
 
     def _scores(self, scores: dict[str, int]) -> list[int]:
         plain = {_plain(name): j for name, j in scores.items()}
@@ -112,13 +112,14 @@ class _Layout:
         for name, column in zip(self.classes, columns, strict=True):
             if column is None or columns.count(column) > 1:
                 raise ValueError(f"there is no column 'confidence.{name}'")
-        if strange := set(scores.values()) - set(columns):
-            name = next(name for name, j in scores.items() if j in strange)
-            raise ValueError(f"column 'confidence.{name}' is of no declared class")
+        if extra := set(scores.values()) - set(columns):
+            name = next(name for name, j in scores.items() if j in extra)
+            raise ValueError(f"column 'confidence.{name}' does not belong to a declared class")
         return [column for column in columns if column is not None]
 
     def read(self, rows: Iterator[list[Any]]) -> tuple[FloatArray, IndexArray]:
-        """Numbers and labels of all rows; arrays grow by the row, as lists of a million rows fill the memory."""
+        """The numbers and labels of all rows."""
+        # Not lists: those of a million rows need too much memory.
         code, pick = {name: j for j, name in enumerate(self.classes)}, operator.itemgetter(*self.columns)
         numbers, labels = array("d"), array("q")
         for row in rows:
@@ -127,7 +128,7 @@ class _Layout:
             try:
                 numbers.extend(pick(row))
             except TypeError:
-                raise ValueError(f"a number is missing or is none among {list(pick(row))}") from None
+                raise ValueError(f"a value is missing or not a number: {list(pick(row))}") from None
             labels.append(label)
         if not labels:
             raise ValueError("there are no rows")
@@ -135,7 +136,7 @@ class _Layout:
 
 
 def _select(layout: _Layout, numbers: FloatArray, y: IndexArray) -> Predictions:
-    counts = {name: _whole(numbers[:, j], name) for j, name in enumerate(layout.counts)}
+    counts = {name: _as_integers(numbers[:, j], name) for j, name in enumerate(layout.counts)}
     fold, row_id = counts["fold"], counts["row_id"]
     zero = np.zeros_like(fold)
     repeat, sample = counts.get("repeat", zero), counts.get("sample", zero)
@@ -146,7 +147,7 @@ def _select(layout: _Layout, numbers: FloatArray, y: IndexArray) -> Predictions:
     keep &= sample == largest[group]
     rows, times = np.unique(row_id[keep], return_counts=True)
     if times.max() > 1:
-        raise ValueError(f"row_id {rows[times.argmax()]} is predicted {times.max()} times")
+        raise ValueError(f"row_id {rows[times.argmax()]} occurs {times.max()} times")
     probs = numbers[keep, len(counts) :]
     if not np.isfinite(probs).all():
         bad = np.flatnonzero(~np.isfinite(probs).all(axis=1))[0]
@@ -154,7 +155,7 @@ def _select(layout: _Layout, numbers: FloatArray, y: IndexArray) -> Predictions:
     return Predictions(fold[keep], row_id[keep], y[keep], probs, layout.classes)
 
 
-def _whole(values: FloatArray, name: str) -> IndexArray:
+def _as_integers(values: FloatArray, name: str) -> IndexArray:
     bad = ~((values >= 0) & (values < 2**53) & (values == np.floor(values)))
     if bad.any():
         raise ValueError(f"{name} is {values[bad][0]} in row {np.flatnonzero(bad)[0] + 1} of the data")
@@ -162,25 +163,25 @@ def _whole(values: FloatArray, name: str) -> IndexArray:
 
 
 def _plain(name: str) -> str:
-    """A class name without quotes and escapes, which not all writers treat alike in names of columns."""
+    """A class name without quotes and escapes, which some programs write differently in column names."""
     return re.sub(r"\\(.)", r"\1", name).strip("'\" ")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     try:
         return str(error)[:200]
-    except (TypeError, ValueError):  # the decoder formats messages that may hold a percent sign
+    except (TypeError, ValueError):  # the decoder fails to format messages that contain a percent sign
         return type(error).__name__
 
 
 def _text(path: Path) -> str:
     data = path.read_bytes()
-    return decoded(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return decode_text(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
-def decoded(data: bytes) -> str:
-    """Text in UTF-8, or in what was usual before."""
+def decode_text(data: bytes) -> str:
+    """Decode UTF-8, or Latin-1 if the data are not valid UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return data.decode("latin-1")  # older programs on Windows wrote this
+        return data.decode("latin-1")  # written by older programs on Windows

@@ -1,4 +1,4 @@
-"""Your own predictions: Parquet or CSV files, each with the predictions of one model."""
+"""A corpus of your own predictions: Parquet or CSV files, each with the predictions of one model."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ import numpy as np
 
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.validation import listed
-from baserate.study.corpus import Corpus, Report
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus
 from baserate.study.runs import label_text, write_run
 from baserate.support.arrays import FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
 class OwnFiles(Corpus):
-    """Predictions in files.
+    """Predictions from files.
 
     Attributes
     ----------
     files : tuple of str
-        Parquet (``.parquet``) or CSV (``.csv``, ``.csv.gz``) files; each is a run, under its own name.
+        Parquet (``.parquet``) or CSV (``.csv``, ``.csv.gz``) files. Each file is one run, named after the file.
     label : str
         The column with the true class.
     columns : tuple of str
-        The columns with probabilities: a pattern such as ``p_*``, whose star stands for the class, or column names that
-        are the classes.
+        The columns with probabilities: a pattern such as ``p_*``, where ``*`` matches the class name, or column names
+        that equal the class names.
     fold : str or None
-        The column with the fold; without it a file is one prediction set.
+        The column with the fold. By default a file is one prediction set.
     features : tuple of str or None
-        Numeric columns for the covariate shift; by default all other numeric columns.
+        Numeric columns for the covariate shift. By default all other numeric columns.
     """
 
     files: tuple[str, ...]
@@ -46,18 +47,22 @@ class OwnFiles(Corpus):
     name: str = field(default="own", init=False)
 
     def __post_init__(self) -> None:
-        names = [_stem(Path(file)).casefold() for file in self.files]  # not all disks tell A from a
-        double = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if double:
-            raise BadOption(f"two files are named {listed(double)}; the name tells runs apart, so rename one")
+        names = [_stem(Path(file)).casefold() for file in self.files]  # some file systems ignore case
+        repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if repeated:
+            raise BadOption(
+                f"two files are named {listed(repeated)}; rename one, since runs are named after their files"
+            )
         for pattern in self.columns:
             if pattern.count("*") > 1:
-                raise BadOption(f"the pattern {pattern!r} has more than one star; the one star stands for the class")
+                raise BadOption(
+                    f"the pattern {pattern!r} has more than one star; use one, which matches the class name"
+                )
 
     def settings(self) -> dict[str, Any]:
         return {
             "corpus": self.name,
-            "files": self._contents,
+            "files": self._hashes,
             "label": self.label,
             "columns": list(self.columns),
             "fold": self.fold,
@@ -65,16 +70,18 @@ class OwnFiles(Corpus):
         }
 
     @cached_property
-    def _contents(self) -> dict[str, str]:
+    def _hashes(self) -> dict[str, str]:
         return {_stem(Path(file)): _hash(Path(file)) for file in self.files}
 
-    def collect(self, folder: Path, jobs: int, report: Report) -> list[Path]:
+    def collect(self, folder: Path, jobs: int, progress: Progress) -> list[Path]:
         paths = []
-        for number, file in enumerate(map(Path, self.files)):
+        progress.begin("converting predictions", len(self.files))
+        for file in map(Path, self.files):
             paths.append(folder / f"{_stem(file)}.parquet")
             if not paths[-1].exists():
                 self._convert(_Table(file, _read(file, self.label)), paths[-1])
-            report(number + 1, len(self.files), file.name)
+            progress.note(file.name)
+            progress.rows(1)
         return paths
 
     def _convert(self, table: _Table, path: Path) -> None:
@@ -92,38 +99,38 @@ class OwnFiles(Corpus):
         )
 
     def _probability_columns(self, table: _Table) -> dict[str, str]:
-        """Class to column."""
+        """The probability column of each class."""
         found: dict[str, str] = {}
         names = [name for name in table.names if name not in (self.label, self.fold)]
         for pattern in self.columns:
             before, star, after = pattern.partition("*")
-            fits = re.compile(re.escape(before) + ("(.*)" if star else "()") + re.escape(after), re.DOTALL)
-            matching = [name for name in names if fits.fullmatch(name)]
+            regex = re.compile(re.escape(before) + ("(.*)" if star else "()") + re.escape(after), re.DOTALL)
+            matching = [name for name in names if regex.fullmatch(name)]
             if not matching:
                 raise BadFile(f"{table.file} has no column {pattern!r}; its columns are {listed(table.names)}")
             for name in matching:
-                known = name[len(before) : len(name) - len(after)] if star else name
-                if not known:
+                class_name = name[len(before) : len(name) - len(after)] if star else name
+                if not class_name:
                     raise BadFile(
-                        f"{table.file}: in column {name!r} the star of {pattern!r} leaves no name for the class"
+                        f"{table.file}: in column {name!r} the star of {pattern!r} matches an empty class name"
                     )
-                if known in found:
+                if class_name in found:
                     raise BadFile(
-                        f"{table.file}: the columns {found[known]!r} and {name!r} are both of class {known!r}"
+                        f"{table.file}: columns {found[class_name]!r} and {name!r} both belong to class {class_name!r}"
                     )
-                found[known] = name
+                found[class_name] = name
         if len(found) < 2:
-            raise BadFile(f"{table.file}: {listed(self.columns)} is one column only; there must be one a class")
+            raise BadFile(f"{table.file}: {listed(self.columns)} is only one column; pass one column per class")
         return found
 
-    def _features(self, table: _Table, taken: set[str]) -> Sequence[str]:
+    def _features(self, table: _Table, probability_columns: set[str]) -> Sequence[str]:
         if self.features is not None:
             return self.features
-        return [name for name in table.numeric() if name not in {*taken, self.label, self.fold}]
+        return [name for name in table.numeric() if name not in {*probability_columns, self.label, self.fold}]
 
 
 class _Table:
-    """The columns of a file, and what is wrong with them if anything is."""
+    """The columns of a file. Its methods raise BadFile with the file, column and row of an invalid value."""
 
     def __init__(self, file: Path, table: Any) -> None:
         self.file, self._table = file, table
@@ -133,7 +140,7 @@ class _Table:
         return len(self._table)
 
     def numeric(self) -> list[str]:
-        """Names of the columns that hold numbers."""
+        """Names of the numeric columns."""
         import pyarrow.types as pt
 
         kinds = (pt.is_integer, pt.is_floating, pt.is_decimal)
@@ -143,19 +150,19 @@ class _Table:
         import pyarrow as pa
 
         try:
-            # Not safe: a feature of 2**60 need not be exact.
+            # Not safe=True: it rejects integers above 2**53, such as ids, which need not be exact here.
             values = self._column(name).cast(pa.float64(), safe=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise BadFile(f"{self.file}: column {name!r} does not hold numbers: {error}") from None
+            raise BadFile(f"{self.file}: column {name!r} does not contain numbers: {error}") from None
         return np.asarray(values.to_numpy(zero_copy_only=False))
 
     def labels(self, name: str, classes: list[str]) -> list[str]:
-        """Classes of the rows; a number is taken for a class that is written like it."""
+        """The class name of each row; a numeric label matches a class name such as "1"."""
         values, codes = self._encoded(name)
         known = [next((text for text in _spellings(value) if text in classes), "") for value in values]
-        strange = [code for code, text in enumerate(known) if not text]
-        if strange:
-            row = int(np.argmax(np.isin(codes, strange)))
+        unknown = [code for code, text in enumerate(known) if not text]
+        if unknown:
+            row = int(np.argmax(np.isin(codes, unknown)))
             where = f"{self.file}: the label in row {row}, column {name!r},"
             value = values[codes[row]]
             shown = repr(value) if value not in (None, "") else "missing"
@@ -163,7 +170,7 @@ class _Table:
         return [known[code] for code in codes]
 
     def numbered(self, name: str) -> IndexArray:
-        """The distinct values of a column, numbered in their order."""
+        """The rank of each value among the sorted distinct values of a column."""
         values, codes = self._encoded(name)
         missing = [code for code, value in enumerate(values) if value is None or value == "" or value != value]
         if missing:
@@ -173,16 +180,16 @@ class _Table:
         return np.argsort(order)[codes]
 
     def _encoded(self, name: str) -> tuple[list[Any], IndexArray]:
-        """Distinct values of a column, None if any is missing, and which of them each row has."""
+        """The distinct values of a column, with None for a missing value, and the position of each row's value."""
         import pyarrow as pa
 
         column = self._column(name).combine_chunks()
         try:
-            if pa.types.is_dictionary(column.type):  # it may list values that no row has
+            if pa.types.is_dictionary(column.type):  # its dictionary may contain values that no row has
                 column = column.cast(column.type.value_type)
             column = column.dictionary_encode(null_encoding="encode")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise BadFile(f"{self.file}: column {name!r} does not hold single values: {error}") from None
+            raise BadFile(f"{self.file}: column {name!r} does not contain single values: {error}") from None
         return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.intp)
 
     def _column(self, name: str) -> Any:
@@ -196,30 +203,30 @@ def _read(file: Path, label: str) -> Any:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    # Labels of a CSV file as they are written: 001 is not 1, and true is not True.
-    as_written = pyarrow.csv.ConvertOptions(column_types={label: pa.string()})
+    # Labels of CSV files stay text: pyarrow would turn 001 into 1 and true into a boolean.
+    labels_as_text = pyarrow.csv.ConvertOptions(column_types={label: pa.string()})
 
     def read_csv(path: Path) -> Any:
-        return pyarrow.csv.read_csv(path, convert_options=as_written)
+        return pyarrow.csv.read_csv(path, convert_options=labels_as_text)
 
     kinds = {".parquet": pq.read_table, ".csv": read_csv, ".csv.gz": read_csv}
     kind = next((kind for kind in kinds if file.name.lower().endswith(kind)), None)
     if kind is None:
-        raise BadFile(f"{file} is neither a .parquet nor a .csv or .csv.gz file")
+        raise BadFile(f"{file} is not a .parquet, .csv or .csv.gz file; convert it to one of these")
     try:
         table = kinds[kind](file)
     except (pa.ArrowInvalid, OSError) as error:
         raise BadFile(f"{file} cannot be read as {kind}: {error}") from None
-    double = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if double:
-        raise BadFile(f"{file} has more than one column {listed(double)}")
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise BadFile(f"{file} has more than one column {listed(repeated)}; rename or remove the extra columns")
     if not len(table):
         raise BadFile(f"{file} has no rows")
     return table
 
 
 def _hash(file: Path) -> str:
-    """What tells a file from another: its content, wherever it lies."""
+    """A hash of the content of a file."""
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
@@ -228,7 +235,7 @@ def _hash(file: Path) -> str:
 
 
 def _spellings(value: Any) -> list[str]:
-    """How a label may be written as a class: as it is, 1.0 as 1, and a boolean in small letters, too."""
+    """The class names that a label matches: its own text, "1" for 1.0, and "true" for True."""
     if value is None:
         return []
     if isinstance(value, bool):

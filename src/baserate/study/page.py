@@ -1,4 +1,4 @@
-"""The results for people: one page, with its tables and figures beside it."""
+"""A page in Markdown that presents the results of a study, with tables and figures in separate files."""
 
 from __future__ import annotations
 
@@ -13,21 +13,31 @@ import numpy as np
 from baserate.study.claims import Claim
 from baserate.study.figures import FIGURES, save_all
 from baserate.study.reference import Comparison
-from baserate.study.runs import Account
-from baserate.study.tables import MEASURES, cell, cells, counted, markdown, means, medians, n_tasks, spaced
+from baserate.study.runs import RunSummary
+from baserate.study.tables import (
+    MEASURES,
+    cells,
+    escape_cell,
+    format_count,
+    format_integer,
+    markdown_table,
+    means,
+    medians,
+    n_tasks,
+)
 from baserate.support.atomic_files import whole
 
 Frame = Any  # a pandas DataFrame
 
-_MANY = 20
+_MANY_MODELS = 20  # with more models, the table has one row for all of them
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
-    """All that the page tells."""
+class PageContent:
+    """The data that the page presents."""
 
     settings: dict[str, Any]
-    accounts: Sequence[Account]
+    summaries: Sequence[RunSummary]
     frame: Frame
     skipped: Frame
     claims: Sequence[Claim]
@@ -37,22 +47,22 @@ class Story:
     jobs: int
 
 
-def write(story: Story, folder: Path) -> list[Path]:
-    """Write page, tables and figures into a folder."""
+def write_page(content: PageContent, folder: Path) -> list[Path]:
+    """Write the page, its tables and its figures into a folder, and return the paths of all files."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
-    figures = save_all(story.frame, folder)
-    corpus = pd.DataFrame([asdict(account) for account in story.accounts])
+    figures = save_all(content.frame, folder)
+    corpus = pd.DataFrame([asdict(summary) for summary in content.summaries])
     tables = {
         "corpus.csv": corpus,
-        "skipped.csv": story.skipped.reset_index(),
-        **{f"cells-{measure}.csv": cells(story.frame, measure) for measure in MEASURES},
+        "skipped.csv": content.skipped.reset_index(),
+        **{f"cells-{measure}.csv": cells(content.frame, measure) for measure in MEASURES},
     }
     texts = {
-        "README.md": _page(story),
-        "claims.json": json.dumps([asdict(claim) for claim in story.claims], indent=1) + "\n",
-        "settings.json": json.dumps(story.settings, indent=1) + "\n",
+        "README.md": _page(content),
+        "claims.json": json.dumps([asdict(claim) for claim in content.claims], indent=1) + "\n",
+        "settings.json": json.dumps(content.settings, indent=1) + "\n",
         **{name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()},
     }
     for name, text in texts.items():
@@ -61,47 +71,66 @@ def write(story: Story, folder: Path) -> list[Path]:
     return [*(folder / name for name in texts), *figures]
 
 
-def _page(story: Story) -> str:
-    sections = [_what(story), _claims(story), _figures(), _means(story), _by_group(story), _corpus(story), _cost(story)]
+def _page(content: PageContent) -> str:
+    sections = [
+        _introduction(content),
+        _claims(content),
+        _figures(),
+        _means(content),
+        _by_model_and_shift(content),
+        _corpus(content),
+        _cost(content),
+    ]
     return "\n\n".join(sections) + "\n"
 
 
-def _what(story: Story) -> str:
-    frame, taken = story.frame, sum(account.taken for account in story.accounts)
-    skipped = int(story.skipped.to_numpy().sum())
-    datasets, models = frame["dataset"].nunique(), frame["model"].nunique()
-    offline = story.settings["corpus"] == "offline"
-    again = "; `make study` writes it again from a fresh checkout" if offline else ""
-    folds = ", each a fold of a cross-validation" if any(account.folds > 1 for account in story.accounts) else ""
-    number = int(frame["impossible"].notna().sum())
-    impossible = f", {spaced(number)} of them impossible because of hard zeros" if number else ""
-    adjusters = ", ".join(f"`{name}`" for name in frame["adjuster"].unique())
-    return f"""# The paper's experiments, run again
+def _introduction(content: PageContent) -> str:
+    frame, n_sets = content.frame, sum(summary.taken for summary in content.summaries)
+    skipped = int(content.skipped.to_numpy().sum())
+    datasets = format_count(frame["dataset"].nunique(), "data set")
+    models = format_count(frame["model"].nunique(), "model")
+    offline = content.settings["corpus"] == "offline"
+    how_to_repeat = ". To repeat the study, run `make study` in a checkout of the repository" if offline else ""
+    folds = ", each a fold of a cross-validation" if any(summary.folds > 1 for summary in content.summaries) else ""
+    n_impossible = int(frame["impossible"].notna().sum())
+    impossible = f", {format_integer(n_impossible)} of them impossible because of hard zeros" if n_impossible else ""
+    return f"""# The paper's experiments, repeated
 
-Section 4 of *Shift Happens: Adjusting Classifiers* ([Heiser, Allikivi and Kull 2019](https://arxiv.org/abs/2111.02529)):
-predictions of many classifiers are shifted in four ways, the new class rates are stated exactly or with an error, and
-adjusters change the predictions to fit them. How much of the loss is gone afterwards?
+This page repeats section 4 of *Shift Happens: Adjusting Classifiers*
+([Heiser, Allikivi and Kull 2019](https://arxiv.org/abs/2111.02529)). The predictions of many classifiers are shifted in
+four ways. The new class rates are stated exactly or with an error. Adjusters then change the predictions so that they
+agree with the stated rates. The question is how much of the loss this removes.
 
-This page was written by `baserate study`{again}.
+This page was written by `baserate study`{how_to_repeat}.
 
-- **{counted(taken, "prediction set")}** of {counted(datasets, "data set")} and {counted(models, "model")}{folds}.
-- **{counted(n_tasks(frame), "adjustment task")}**, and {spaced(skipped)} that were impossible and skipped.
-- **{counted(len(frame), "adjustment")}**{impossible}: {adjusters}. `bga-*` and `ppa` are the
-  paper's; `set-*` adjusts to all rates that the error allows, `uga-brier` is additive adjustment.
-- Seed {story.settings["study_seed"]}; everything but the seconds is the same in every run with the same versions.
+- **{format_count(n_sets, "prediction set")}** of {datasets} and {models}{folds}.
+- **{format_count(n_tasks(frame), "adjustment task")}**. Another {format_integer(skipped)} were impossible and skipped.
+- **{format_count(len(frame), "adjustment")}**{impossible}, by these adjusters:
+  - from the paper, `bga-brier` and `bga-log`: bounded general adjustment (BGA) for the Brier score and for log loss;
+  - from the paper, `ppa`: prior probability adjustment (PPA);
+  - new, `set-brier` and `set-log`: BGA to the set of all rates that the error allows;
+  - new, `uga-brier`: unbounded general adjustment (UGA) for the Brier score, which is additive.
+- Seed {content.settings["study_seed"]}. With the same versions, every run gives the same results, except for times.
   Settings and versions are in [settings.json](settings.json)."""
 
 
-def _claims(story: Story) -> str:
-    lines = ["## Claims", "", "| claim | paper | here | |", "|---|---|---|---|"]
+def _claims(content: PageContent) -> str:
+    lines = [
+        "## Claims",
+        "",
+        'Claims that start with "New:" are not in the paper.',
+        "",
+        "| claim | paper | here | |",
+        "|---|---|---|---|",
+    ]
     notes = []
-    for claim in story.claims:
+    for claim in content.claims:
         verdict = claim.verdict if claim.holds else f"**{claim.verdict}**"
         if claim.why:
-            notes.append(f"- *{claim.text}*: {cell(claim.why)}")
+            notes.append(f"- *{claim.text}*: {escape_cell(claim.why)}")
         lines.append(f"| {claim.text} | {claim.paper} | {claim.ours} | {verdict} |")
     if notes:
-        lines += ["", "Where they do not hold or cannot be told, and why:", "", *notes]
+        lines += ["", "Why some claims do not hold or cannot be decided:", "", *notes]
     return "\n".join(lines)
 
 
@@ -109,34 +138,35 @@ def _figures() -> str:
     shown = "\n\n".join(f"![{title}]({name}.png)\n\n[as SVG]({name}.svg)" for name, (title, _, _) in FIGURES.items())
     return f"""## Figures
 
-Rows: thirds of the shifted sets by the squared Euclidean distance between old and new class rates. Columns: by how much
-the stated rate of each majority class is off. Each half violin shows, for all tasks of its cell, the reduction of the
-loss in proportion to the loss before.
+The rows are thirds of the shifted sets by the squared Euclidean distance between old and new class rates. The columns
+are absolute errors in the stated rate of each majority class. Each half violin shows the relative reduction of the loss
+in all tasks of its cell: the decrease divided by the loss before adjustment.
 
 {shown}"""
 
 
-def _means(story: Story) -> str:
+def _means(content: PageContent) -> str:
     parts = [
         "## Mean and median relative reduction",
         "",
-        "In proportion to the loss before, so 1 is all of it, and a loss that was almost 0 can rise by thousands.",
-        "With the share of tasks that each adjuster harmed: [cells-brier.csv](cells-brier.csv),",
-        "[cells-log.csv](cells-log.csv).",
+        "The relative reduction is the decrease of the loss divided by the loss before adjustment. It is 1 if no loss",
+        "remains. It can be far below -1000 if the loss was almost 0 before. The files",
+        "[cells-brier.csv](cells-brier.csv) and [cells-log.csv](cells-log.csv) also contain the share of tasks whose",
+        "loss increased.",
     ]
     for measure, name in MEASURES.items():
         for adjuster in (f"bga-{measure}", "ppa", f"set-{measure}"):
-            pair = (table(story.frame, measure, adjuster) for table in (means, medians))
+            pair = (table(content.frame, measure, adjuster) for table in (means, medians))
             both = _side_by_side(*pair).rename_axis(index="shift", columns=None)
             both = both.rename(columns=lambda off: "exact rates" if off == 0 else f"off by {off:g}")
-            parts += ["", f"**{name}, `{adjuster}`: mean (median)**", "", markdown(both)]
+            parts += ["", f"**{name}, `{adjuster}`: mean (median)**", "", markdown_table(both)]
     return "\n".join(parts)
 
 
-def _by_group(story: Story) -> str:
-    exact = story.frame[story.frame["error"] == 0]
-    parts = ["## At exact rates, by model and shift", "", "Median relative reduction by BGA (by PPA)."]
-    if exact["model"].nunique() > _MANY:  # of OpenML every run is a model
+def _by_model_and_shift(content: PageContent) -> str:
+    exact = content.frame[content.frame["error"] == 0]
+    parts = ["## Exact rates, by model and shift", "", "Median relative reduction by BGA, and in parentheses by PPA."]
+    if exact["model"].nunique() > _MANY_MODELS:  # every run of OpenML is a model of its own
         exact = exact.assign(model="all")
     for measure, name in MEASURES.items():
         pair = (
@@ -145,7 +175,7 @@ def _by_group(story: Story) -> str:
             )
             for adjuster in (f"bga-{measure}", "ppa")
         )
-        parts += ["", f"**{name}**", "", markdown(_side_by_side(*pair).rename_axis(columns=None))]
+        parts += ["", f"**{name}**", "", markdown_table(_side_by_side(*pair).rename_axis(columns=None))]
     return "\n".join(parts)
 
 
@@ -157,41 +187,48 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}" if np.isfinite(value) else ("-infinite" if value < 0 else "-")
 
 
-def _corpus(story: Story) -> str:
+def _corpus(content: PageContent) -> str:
     lines = [
         "## Corpus",
         "",
-        "| data set | from | rows | classes | folds taken | left out |",
+        "| data set | source | rows | classes | folds used | models left out |",
         "|---|---|---|---|---|---|",
     ]
-    for name in dict.fromkeys(account.dataset for account in story.accounts):
-        runs = [account for account in story.accounts if account.dataset == name]
-        left_out = "; ".join(f"{account.model}: {account.reason}" for account in runs if account.reason)
-        taken = sum(account.taken for account in runs)
-        fields = (name, runs[0].source, runs[0].rows, runs[0].classes, taken, left_out)
-        lines.append("| " + " | ".join(map(cell, fields)) + " |")
-    if len(story.skipped):
-        lines += ["", "Skipped tasks by cause and shift:", "", markdown(story.skipped.rename_axis(columns=None))]
+    for name in dict.fromkeys(summary.dataset for summary in content.summaries):
+        runs = [summary for summary in content.summaries if summary.dataset == name]
+        left_out = "; ".join(f"{summary.model}: {summary.reason}" for summary in runs if summary.reason)
+        used = sum(summary.taken for summary in runs)
+        fields = (name, runs[0].source, runs[0].rows, runs[0].classes, used, left_out)
+        lines.append("| " + " | ".join(map(escape_cell, fields)) + " |")
+    if len(content.skipped):
+        table = content.skipped.rename_axis(columns=None)
+        lines += ["", "Number of skipped tasks by cause and shift:", "", markdown_table(table)]
     return "\n".join(lines)
 
 
-def _cost(story: Story) -> str:
-    tasks = n_tasks(story.frame)
-    took = (
-        f"in {story.seconds:.3g} s with {counted(story.jobs, 'worker')}" if story.seconds else "over several sittings"
+def _cost(content: PageContent) -> str:
+    tasks = n_tasks(content.frame)
+    duration = (
+        f"{content.seconds:.3g} s with {format_count(content.jobs, 'worker process')}"
+        if content.seconds
+        else "an unknown time, since the study was interrupted"
     )
     text = f"""## Cost
 
-All {counted(tasks, "task")} with all adjusters: {took}, {story.core_seconds:.3g} s of work,
-models and figures aside."""
-    if story.comparison is None:
+All {format_count(tasks, "task")} with all adjusters took {duration}.
+The sum over all processes is {content.core_seconds:.3g} s. This does not include training the models and drawing the
+figures."""
+    if content.comparison is None:
         return text
-    found = story.comparison
-    theirs, ours, minutes = found.papers_seconds, found.seconds, found.papers_seconds * tasks / 60
+    found = content.comparison
+    theirs, ours, minutes = 1e3 * found.papers_seconds, 1e3 * found.seconds, found.papers_seconds * tasks / 60
     return f"""{text}
 
-The paper's way, CVXPY with OSQP for Brier and ECOS for log loss, took {1e3 * theirs:.0f} ms a task on a random sample
-of {found.tasks} tasks in the same run: an estimated {minutes:.3g} minutes of work for all tasks. Ours for the same two
-adjusters: {1e3 * ours:.1f} ms a task, {theirs / ours:.0f} times faster. The paper's way left rates off by up to
-{found.papers_residual:.0e}, and its first solver failed in {found.papers_failures} of {2 * found.tasks} problems;
-our largest duality gap was {found.largest_gap:.0e}."""
+The paper's implementation uses CVXPY, with OSQP for the Brier score and ECOS for log loss. It took
+{theirs:.0f} ms per task on a random sample of {found.tasks} tasks in the same run, an estimated {minutes:.3g} minutes
+for all tasks. For the same two adjusters, this package took {ours:.1f} ms per task: it is {theirs / ours:.0f} times
+faster.
+
+The paper's implementation left errors of up to {found.papers_residual:.0e} in the rates, and its first solver failed in
+{found.papers_failures} of {2 * found.tasks} problems. The largest duality gap of this package was
+{found.largest_gap:.0e}."""

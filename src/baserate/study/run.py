@@ -1,7 +1,8 @@
-"""Run the tasks of a study on all cores, so that it can be stopped at any moment and resumed.
+"""Run the tasks of a study in parallel, in such a way that it can be interrupted and resumed at any time.
 
-The unit of work is a prediction set. A worker writes the rows of its unit as one part, which appears when it is
-complete; what has a part is done. When all parts are there they become ``results.parquet`` and ``skipped.parquet``.
+The unit of work is a prediction set. A worker process writes the results of one prediction set atomically to one file,
+a part. Prediction sets that have a part are not computed again. When all parts exist, they are merged into
+``results.parquet`` and ``skipped.parquet``.
 """
 
 from __future__ import annotations
@@ -21,31 +22,32 @@ from baserate.analysis.compare import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.validation import listed
 from baserate.losses import Brier, Log
-from baserate.study.corpus import Corpus, Report, in_parallel
+from baserate.progress import Progress
+from baserate.study.corpus import Corpus, in_parallel
 from baserate.study.findings import (
-    ACCOUNTS,
     CLOCK,
     COMPARISON,
     RESULTS,
+    RUN_SUMMARIES,
     SECONDS,
     SETTINGS,
     SKIPPED,
     Findings,
-    read_note,
-    schema_of,
-    write_note,
+    read_json,
+    read_schema,
+    write_json,
 )
 from baserate.study.reference import compare, possible_tasks, sample_tasks
-from baserate.study.runs import Account, PredictionSet, Rules, Run, read_run
+from baserate.study.runs import PredictionSet, Rules, Run, RunSummary, read_run
 from baserate.study.settings import digest, versions
 from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
 from baserate.support.atomic_files import whole
 
 MEASURES = {"brier": Brier(), "log": Log()}
-"""The losses that are measured before and after."""
+"""The losses that are measured before and after adjustment."""
 
 FORMAT = "baserate.study.1"
-"""Says that a folder is a study's, and which version of the results is in it."""
+"""Identifies the folder of a study, and the version of its result files."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class Plan:
     rules : Rules
     seed : int
     kinds : tuple of str
-        Shifts.
+        Names of the shifts.
     errors : tuple of float
-        Errors in the rates.
+        Errors in the stated rates.
     """
 
     corpus: Corpus
@@ -70,7 +72,7 @@ class Plan:
     errors: tuple[float, ...] = ERRORS
 
     def settings(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The plan as JSON values."""
         return {
             **self.corpus.settings(),
             "rules": asdict(self.rules),
@@ -82,7 +84,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A study in a folder.
+    """A study whose files are in one folder.
 
     Attributes
     ----------
@@ -93,56 +95,59 @@ class Study:
     folder: Path
     plan: Plan
 
-    def begin(self, *, fresh: bool = False) -> None:
-        """See that the folder is free for this study, or this study's already; ``fresh`` throws away its results."""
-        note, results = self.folder / SETTINGS, self.folder / RESULTS
-        if not note.exists() and results.exists():  # of which study nobody can tell
-            raise BadFile(f"{results} is there, but {note} is not; delete the results, or choose another --out")
-        if not note.exists():
+    def prepare(self, *, fresh: bool = False) -> None:
+        """Check that the folder is unused or belongs to this study; with ``fresh``, delete earlier results."""
+        path, results = self.folder / SETTINGS, self.folder / RESULTS
+        if not path.exists() and results.exists():  # the results may belong to a study with other settings
+            raise BadFile(f"{results} exists, but {path} does not; delete the results, or choose another --out")
+        if not path.exists():
             return
         try:
-            there = read_note(note)
+            existing = read_json(path)
         except BadFile:
             raise BadFile(
-                f"{note} is damaged; if {self.folder} is a study's, delete that file and begin anew"
+                f"{path} is damaged; if {self.folder} is the folder of a study, delete this file and the results"
             ) from None
-        if not isinstance(there, dict) or there.get("format") != FORMAT:
-            raise BadFile(f"{note} is not of a study; choose another folder with --out")
+        if not isinstance(existing, dict) or existing.get("format") != FORMAT:
+            raise BadFile(f"{path} does not belong to a study; choose another folder with --out")
         if fresh:
-            self._clear()
+            self._delete_results()
             return
-        settings = {**self._settings(), **({"versions": there["versions"]} if results.exists() else {})}
-        changed = [name for name in {**settings, **there} if settings.get(name) != there.get(name)]
+        settings = {**self._settings(), **({"versions": existing["versions"]} if results.exists() else {})}
+        changed = [name for name in {**settings, **existing} if settings.get(name) != existing.get(name)]
         if changed:
             raise BadOption(
-                f"{self.folder} holds a study with other settings ({', '.join(changed)}); "
-                "choose another folder with --out, or begin anew with --fresh"
+                f"{self.folder} contains a study with other settings ({', '.join(changed)}); "
+                "choose another folder with --out, or delete its results with --fresh"
             )
 
     def _settings(self) -> dict[str, Any]:
         return {"format": FORMAT, **self.plan.settings(), "versions": versions()}
 
-    def _clear(self) -> None:
-        """Delete what a study makes, and nothing else."""
-        self._drop_parts()
-        for name in (RESULTS, SKIPPED, ACCOUNTS, CLOCK, COMPARISON, SETTINGS):
+    def _delete_results(self) -> None:
+        """Delete the result files of the study, and no other files."""
+        self._delete_parts()
+        for name in (RESULTS, SKIPPED, RUN_SUMMARIES, CLOCK, COMPARISON, SETTINGS):
             (self.folder / name).unlink(missing_ok=True)
 
     @property
     def parts(self) -> Path:
-        """Where parts are kept: for other settings elsewhere, since workers of a killed run may still write theirs."""
+        """The folder for parts.
+
+        It depends on the settings, because worker processes of a killed study may still write parts of their own.
+        """
         return self.folder / f"parts-{digest(self._settings())}"
 
-    def _drop_parts(self) -> None:
+    def _delete_parts(self) -> None:
         for parts in self.folder.glob("parts-*"):
             for part in [*parts.glob("*.parquet"), *parts.glob(".*.tmp")]:
                 part.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # there is something else in it
+            with contextlib.suppress(OSError):  # the folder also contains other files
                 parts.rmdir()
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """See that no other process works in the folder; the lock goes with the process, however it ends."""
+    def lock(self) -> Iterator[None]:
+        """Prevent other processes from working in the folder; the lock ends with the process, even if it is killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             import fcntl
@@ -154,26 +159,27 @@ class Study:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadOption(
-                    f"another study is at work in {self.folder}; wait for it, or choose another --out"
+                    f"another process is running a study in {self.folder}; wait for it, or choose another --out"
                 ) from None
             yield
 
-    def collect(self, jobs: int, report: Report) -> list[Path]:
-        """The run files of the corpus; when they are there, the folder is this study's."""
+    def collect(self, jobs: int, progress: Progress) -> list[Path]:
+        """Create the run files of the corpus and return their paths."""
         corpus = self.plan.corpus
-        paths = corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, report)
+        paths = corpus.collect(self.folder / "corpus" / corpus.folder_name(), jobs, progress)
+        # The settings are written only now, so that a corpus that fails does not occupy the folder.
         if not (self.folder / SETTINGS).exists():
-            write_note(self.folder / SETTINGS, self._settings())
+            write_json(self.folder / SETTINGS, self._settings())
         return paths
 
-    def accounts(self, paths: Sequence[Path]) -> list[Account]:
-        """What became of each run."""
-        return [self._read(path).account for path in paths]
+    def summaries(self, paths: Sequence[Path]) -> list[RunSummary]:
+        """How much of each run the study uses."""
+        return [self._read(path).summary for path in paths]
 
-    def run(self, paths: Sequence[Path], jobs: int, report: Report) -> None:
-        """Do the tasks that are not done."""
+    def run(self, paths: Sequence[Path], jobs: int, progress: Progress) -> None:
+        """Adjust the predictions of all tasks that have no results yet."""
         if (self.folder / RESULTS).exists():
-            schema_of(self.folder / RESULTS)
+            read_schema(self.folder / RESULTS)  # raises an error if the file is damaged
             return
         start = time.perf_counter()
         parts = self.parts
@@ -181,34 +187,36 @@ class Study:
         runs = {path: self._read(path) for path in paths}
         part = {(path, fold): parts / f"{path.stem}-{fold}.parquet" for path, run in runs.items() for fold in run.sets}
         if not part:
-            reasons = listed(sorted({run.account.reason for run in runs.values()}))
-            raise BadFile(f"no predictions are left: none of the {len(paths)} runs meets the rules ({reasons})")
-        missing = [unit for unit in part if not _is_whole(part[unit])]
-        done = len(part) - len(missing)
-        report(done, len(part), "")
-        for name in in_parallel(((_unit, (*unit, part[unit], self.plan)) for unit in missing), jobs):
-            done += 1
-            report(done, len(part), name)
+            reasons = listed(sorted({run.summary.reason for run in runs.values()}))
+            raise BadFile(
+                f"there are no predictions to adjust: none of the {len(paths)} runs meets the rules ({reasons})"
+            )
+        missing = [unit for unit in part if not _is_complete(part[unit])]
+        progress.begin("adjusting", len(part))
+        progress.skip(len(part) - len(missing))
+        for name in in_parallel(((_adjust_set, (*unit, part[unit], self.plan)) for unit in missing), jobs):
+            progress.note(name)
+            progress.rows(1)
         seconds = time.perf_counter() - start if len(missing) == len(part) else None
-        write_note(self.folder / CLOCK, {"seconds": seconds, "jobs": jobs})
-        write_note(self.folder / ACCOUNTS, [asdict(run.account) for run in runs.values()])
-        self._join(list(part.values()))
+        write_json(self.folder / CLOCK, {"seconds": seconds, "jobs": jobs})
+        write_json(self.folder / RUN_SUMMARIES, [asdict(run.summary) for run in runs.values()])
+        self._merge(list(part.values()))
 
-    def compare(self, paths: Sequence[Path], size: int, report: Report) -> None:
-        """Solve a random sample of the tasks in the paper's way as well."""
+    def compare(self, paths: Sequence[Path], size: int, progress: Progress) -> None:
+        """Also solve a random sample of the tasks with the paper's solvers, and save the comparison."""
         found = Findings(self.folder)
         size = min(size, len(possible_tasks(found.frame)))
         if not size or (found.comparison and found.comparison.tasks == size):
             return
         sets = {data.name: data for path in paths for data in self._read(path).sets.values()}
         tasks = sample_tasks(found.frame, sets, self.plan.seed, size)
-        write_note(self.folder / COMPARISON, asdict(compare(tasks, report)))
+        write_json(self.folder / COMPARISON, asdict(compare(tasks, progress)))
 
     def _read(self, path: Path) -> Run:
         return read_run(path, self.plan.rules, self.plan.seed)
 
-    def _join(self, parts: Sequence[Path]) -> None:
-        """One file of results and one of skipped tasks; the results come last, since they say that all is done."""
+    def _merge(self, parts: Sequence[Path]) -> None:
+        """Merge the parts into one file of results and one file of skipped tasks."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
@@ -219,27 +227,28 @@ class Study:
         skipped = pc.is_valid(table["skipped"])
         if pc.all(skipped).as_py():
             causes = listed(sorted(set(table["skipped"].to_pylist())))
-            raise BadOption(f"none of the {len(table)} tasks can be made: {causes}")
-        (self.folder / COMPARISON).unlink(missing_ok=True)  # of results that are no more
+            raise BadOption(f"all {len(table)} tasks are impossible: {causes}")
+        (self.folder / COMPARISON).unlink(missing_ok=True)  # it belongs to earlier results
         about_task = ["set", "dataset", "model", "fold", "classes", "shift", "error", "skipped"]
+        # The results are written last, because their existence means that the study is complete.
         for path, rows in (
             (self.folder / SKIPPED, table.filter(skipped).select(about_task)),
             (self.folder / RESULTS, table.filter(pc.invert(skipped)).drop_columns(["skipped"])),
         ):
             with whole(path) as file:
                 pq.write_table(rows, file, compression="zstd")
-        self._drop_parts()
+        self._delete_parts()
 
 
-def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
-    """Do all tasks of one prediction set and write them as a part."""
+def _adjust_set(path: Path, fold: int, part: Path, plan: Plan) -> str:
+    """Run all tasks of one prediction set, write the results as a part, and return the name of the set."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     start = time.perf_counter()
-    data = _cached(path, plan.rules, plan.seed).sets[fold]
+    data = _read_run_cached(path, plan.rules, plan.seed).sets[fold]
     try:
-        rows = rows_of(data, plan)
+        rows = result_rows(data, plan)
     except BaserateError as error:
         raise BadFile(f"prediction set {data.name}: {error}") from None
     table = pa.Table.from_pylist(rows, schema=_schema())
@@ -249,20 +258,20 @@ def _unit(path: Path, fold: int, part: Path, plan: Plan) -> str:
     return data.name
 
 
-def _is_whole(part: Path) -> bool:
-    """Whether a part is there and can be read; one that a disk has damaged is made again."""
+def _is_complete(part: Path) -> bool:
+    """Whether a part exists and is readable; a damaged part is computed again."""
     try:
-        schema_of(part)
+        read_schema(part)
     except BadFile:
         return False
     return True
 
 
-_cached = functools.lru_cache(maxsize=2)(read_run)  # a worker meets the folds of a run one after the other
+_read_run_cached = functools.lru_cache(maxsize=2)(read_run)  # a worker processes the folds of a run one after the other
 
 
-def rows_of(data: PredictionSet, plan: Plan) -> list[dict[str, Any]]:
-    """The rows of the results that belong to a prediction set: adjusted by every adjuster, or skipped."""
+def result_rows(data: PredictionSet, plan: Plan) -> list[dict[str, Any]]:
+    """The rows of the results for one prediction set: one per task and adjuster, or one per skipped task."""
     about = {
         "set": data.name,
         "dataset": data.dataset,
@@ -271,23 +280,24 @@ def rows_of(data: PredictionSet, plan: Plan) -> list[dict[str, Any]]:
         "classes": len(data.classes),
     }
     rows: list[dict[str, Any]] = []
-    for given in tasks_of(data, plan.seed, plan.kinds, plan.errors):
-        if isinstance(given, Task):
-            rows += [{**about, **row} for row in _adjusted(given)]
+    for task in tasks_of(data, plan.seed, plan.kinds, plan.errors):
+        if isinstance(task, Task):
+            rows += [{**about, **row} for row in _run_adjusters(task)]
         else:
-            rows.append({**about, "shift": given.kind, "error": given.error, "skipped": given.reason})
+            rows.append({**about, "shift": task.kind, "error": task.error, "skipped": task.reason})
     return rows
 
 
-def _adjusted(given: Task) -> list[dict[str, Any]]:
-    shifted = given.shifted
+def _run_adjusters(task: Task) -> list[dict[str, Any]]:
+    """One row of results per adjuster."""
+    shifted = task.shifted
     targets = np.eye(shifted.probs.shape[1])[shifted.y]
     about = {
         "shift": shifted.kind,
         "amount": shifted.amount,
         "distance": shifted.distance,
         "rows": len(shifted.y),
-        "error": given.error,
+        "error": task.error,
     }
     before = {name: float(row_losses(loss, shifted.probs, targets).mean()) for name, loss in MEASURES.items()}
     rows = []
@@ -295,8 +305,8 @@ def _adjusted(given: Task) -> list[dict[str, Any]]:
         start = time.perf_counter()
         row: dict[str, Any] = {**about, "adjuster": adjuster}
         try:
-            answer = run(given)
-        except InfeasibleRates:  # hard zeros, which are only there if the rules let them in
+            answer = run(task)
+        except InfeasibleRates:  # only possible if the rules allow hard zeros
             rows.append({**row, "impossible": "hard zeros", "converged": False, "seconds": time.perf_counter() - start})
             rows[-1] |= {f"{name}_before": before[name] for name in MEASURES}
             continue
@@ -314,23 +324,23 @@ def _adjusted(given: Task) -> list[dict[str, Any]]:
 def _schema() -> Any:
     import pyarrow as pa
 
-    text, whole_number, number = pa.string(), pa.int32(), pa.float64()
+    text, integer, number = pa.string(), pa.int32(), pa.float64()
     columns = {
         "set": text,
         "dataset": text,
         "model": text,
-        "fold": whole_number,
-        "classes": whole_number,
+        "fold": integer,
+        "classes": integer,
         "shift": text,
         "amount": number,
         "distance": number,
-        "rows": whole_number,
+        "rows": integer,
         "error": number,
         "adjuster": text,
         **{f"{name}_{what}": number for name in MEASURES for what in ("before", "after", "reduction")},
         "guaranteed": number,
         "converged": pa.bool_(),
-        "passes": whole_number,
+        "passes": integer,
         "seconds": number,
         "impossible": text,
         "skipped": text,

@@ -1,4 +1,4 @@
-"""What tells one study from another: its settings in short, and the versions that it was made with."""
+"""A hash of the settings of a study, and the package versions that its results depend on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "cvxpy", "common-data
 
 
 def digest(settings: Mapping[str, Any]) -> str:
-    """A few letters that are others for other settings; made for names of folders."""
+    """A short hash of the settings, for use in folder names."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that make the results."""
+    """The versions of Python and of the packages that the results depend on."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""What the results say, in numbers: cells of the paper's figures, and where tasks were skipped."""
+"""Tables of the results: the cells of the paper's figures, and the skipped tasks."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 Frame = Any  # a pandas DataFrame
 
 MEASURES = {"brier": "Brier score", "log": "log loss"}
-"""The losses that are measured, as people call them."""
+"""The measured losses, and their names in text."""
 
 SIZES = ("high", "medium", "low")
-"""Thirds of the shifted sets by the distance between old and new class rates, as the rows of the figures."""
+"""Thirds of the shifted sets by the distance between old and new class rates; the rows of the figures."""
 
 ABSOLUTE_ERRORS = (0.0, 0.01, 0.02, 0.04, 0.08)
-"""Columns of the figures."""
+"""Absolute errors of the stated rates; the columns of the figures."""
 
 
 def read_results(path: Path) -> Frame:
-    """The results with two more columns: ``size`` of the shift and ``off``, the error without its sign."""
+    """The results with two more columns: ``size`` of the shift, and ``off``, the absolute error of the rates."""
     import pandas as pd
 
     frame = pd.read_parquet(path)
     shifted = frame.drop_duplicates(["set", "shift"])[["set", "shift", "distance"]]
-    rank = shifted["distance"].rank(method="first").to_numpy() - 1  # ties are split, so that the thirds are equal
+    rank = shifted["distance"].rank(method="first").to_numpy() - 1  # splits ties, so that the thirds are of equal size
     third = np.minimum((3 * rank / len(shifted)).astype(int), 2)
     shifted = shifted.assign(size=pd.Categorical(np.array(SIZES[::-1])[third], categories=SIZES))
     frame = frame.merge(shifted.drop(columns="distance"), on=["set", "shift"], how="left")
@@ -34,7 +34,10 @@ def read_results(path: Path) -> Frame:
 
 
 def cells(frame: Frame, measure: str) -> Frame:
-    """For each adjuster, size of shift and error: mean and median relative reduction, and the share of tasks harmed."""
+    """One row per adjuster, size of the shift and absolute error, with statistics of the relative reduction.
+
+    ``worse`` is the share of tasks whose loss increased, ``infinite`` the number of tasks whose loss became infinite.
+    """
     reduction = f"{measure}_reduction"
     known = frame[frame[reduction].notna()]
     groups = known.groupby(["adjuster", "size", "off"], observed=True)[reduction]
@@ -48,12 +51,12 @@ def cells(frame: Frame, measure: str) -> Frame:
 
 
 def means(frame: Frame, measure: str, adjuster: str) -> Frame:
-    """Mean relative reduction by one adjuster, a row a size of shift and a column an error."""
+    """Mean relative reduction by one adjuster: one row per size of shift, one column per absolute error."""
     return _cells_of(frame, measure, adjuster).mean().unstack("off").reindex(list(SIZES))
 
 
 def medians(frame: Frame, measure: str, adjuster: str) -> Frame:
-    """The same by medians."""
+    """Median relative reduction by one adjuster: one row per size of shift, one column per absolute error."""
     return _cells_of(frame, measure, adjuster).median().unstack("off").reindex(list(SIZES))
 
 
@@ -62,37 +65,38 @@ def _cells_of(frame: Frame, measure: str, adjuster: str) -> Any:
 
 
 def n_tasks(frame: Frame) -> int:
-    """Adjustment tasks: combinations of prediction set, shift and stated rates."""
+    """The number of adjustment tasks: combinations of prediction set, shift and stated rates."""
     return len(frame.drop_duplicates(["set", "shift", "error"]))
 
 
 def skipped_by_cause(path: Path) -> Frame:
-    """How many tasks were skipped for which cause, a column a shift."""
+    """The number of skipped tasks: one row per cause, one column per shift."""
     import pandas as pd
 
     frame = pd.read_parquet(path)
     return pd.crosstab(frame["skipped"], frame["shift"])
 
 
-def spaced(value: int) -> str:
-    """A whole number with a blank between groups of three digits."""
+def format_integer(value: int) -> str:
+    """An integer with a space between groups of three digits."""
     return f"{value:,}".replace(",", " ")
 
 
-def counted(value: int, noun: str) -> str:
-    """So many things."""
-    return f"{spaced(value)} {noun}{'' if value == 1 else 's'}"
+def format_count(value: int, noun: str) -> str:
+    """A number with a noun in singular or plural, such as "3 tasks"."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{format_integer(value)} {noun if value == 1 else plural}"
 
 
-def cell(value: Any) -> str:
-    """A value for a table in Markdown, whatever it holds."""
+def escape_cell(value: Any) -> str:
+    """A value as text for a cell of a Markdown table, with special characters escaped."""
     text = " ".join(str(value).split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_|~])", r"\\\1", text)
 
 
-def markdown(table: Frame) -> str:
-    """A table as Markdown, its index as the first column."""
-    whole = table.reset_index()
-    lines = [["" if name is None else str(name) for name in whole.columns], ["---"] * len(whole.columns)]
-    lines += [[cell(value) for value in row] for row in whole.itertuples(index=False)]
+def markdown_table(table: Frame) -> str:
+    """A dataframe as a Markdown table, with the index as the first column."""
+    frame = table.reset_index()
+    lines = [["" if name is None else str(name) for name in frame.columns], ["---"] * len(frame.columns)]
+    lines += [[escape_cell(value) for value in row] for row in frame.itertuples(index=False)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,7 +1,7 @@
-"""Adjustment tasks: a prediction set, a shift, and rates that are stated with an error.
+"""Adjustment tasks: a prediction set, a shift, and stated class rates that may contain an error.
 
-All that is random in a task comes from a seed of its own, made of the study's seed and the task's name, so that a task
-is the same whatever else is run, in which order and in how many processes.
+Every task has its own random seed, derived from the seed of the study and the name of the task. A task is therefore the
+same whatever other tasks are run, in which order, and in how many processes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from baserate.study.runs import PredictionSet, seed_of
 from baserate.support.arrays import FloatArray, IndexArray
 
 ERRORS = (0.0, 0.01, -0.01, 0.02, -0.02, 0.04, -0.04, 0.08, -0.08)
-"""Errors in the rates of the majority classes."""
+"""Errors that are added to the rates of the majority classes."""
 
 AMOUNTS = (0.1, 0.5)
-"""The amount of a shift is uniform between these."""
+"""The amount of a shift is drawn uniformly from this interval."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftedSet:
-    """A prediction set after a shift: predictions, true classes, and how the class rates changed."""
+    """A prediction set after a shift: predictions, true classes, and class rates before and after."""
 
     kind: str
     amount: float
@@ -43,17 +43,17 @@ class ShiftedSet:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Predictions to adjust to stated rates that may be off by a known amount.
+    """Predictions that are adjusted to stated class rates.
 
     Attributes
     ----------
     shifted : ShiftedSet
     error : float
-        What was added to the rate of each majority class.
+        The error that was added to the rate of each majority class.
     stated : array of shape (k,)
-        The rates that the adjuster is told.
+        The class rates that the adjuster is given.
     width : array of shape (k,)
-        By how much each of them is off, without the sign.
+        Absolute error of each stated rate.
     """
 
     shifted: ShiftedSet
@@ -64,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A task that cannot be made, and why."""
+    """A task that is impossible, with the reason."""
 
     kind: str
     error: float
@@ -72,7 +72,7 @@ class Skipped:
 
 
 def shifted_set(data: PredictionSet, kind: str, seed: int) -> ShiftedSet:
-    """The prediction set after one shift of a random amount."""
+    """Apply one shift of a random amount to a prediction set."""
     rng = np.random.default_rng(seed_of(seed, data.name, kind))
     amount = float(rng.uniform(*AMOUNTS))
     shifted = shifts.shift(kind, data.y, data.features, amount, seed=rng)
@@ -88,8 +88,8 @@ def shifted_set(data: PredictionSet, kind: str, seed: int) -> ShiftedSet:
     )
 
 
-def task(shifted: ShiftedSet, error: float) -> Task:
-    """The task to adjust a shifted set to rates with this error."""
+def make_task(shifted: ShiftedSet, error: float) -> Task:
+    """The task of adjusting a shifted set to rates that contain the error."""
     stated = shifts.misstated(shifted.rates, shifted.majority, error)
     return Task(shifted, error, stated, np.abs(stated - shifted.rates))
 
@@ -97,44 +97,48 @@ def task(shifted: ShiftedSet, error: float) -> Task:
 def tasks_of(
     data: PredictionSet, seed: int, kinds: Sequence[str] = shifts.KINDS, errors: Sequence[float] = ERRORS
 ) -> Iterator[Task | Skipped]:
-    """All tasks of a prediction set, and what had to be skipped, one entry a combination of shift and error."""
+    """Yield one task, or the reason why it is skipped, for each combination of shift and error."""
     for kind in kinds:
         try:
             shifted = shifted_set(data, kind, seed)
-        except ImpossibleShift as obstacle:
-            yield from (Skipped(kind, error, obstacle.cause) for error in errors)
+        except ImpossibleShift as impossible:
+            yield from (Skipped(kind, error, impossible.cause) for error in errors)
             continue
         for error in errors:
             try:
-                yield task(shifted, error)
-            except ImpossibleShift as obstacle:
-                yield Skipped(kind, error, obstacle.cause)
+                yield make_task(shifted, error)
+            except ImpossibleShift as impossible:
+                yield Skipped(kind, error, impossible.cause)
 
 
 _ALL_TASKS = 1 << 40  # Each adjustment is small, but there are thousands, so that compiled kernels are worth loading.
 
 
-def _adjust(given: Task, rates: RatesLike, loss: str, *, bounded: bool = True) -> Result:
+def _adjust(task: Task, rates: RatesLike, loss: str, *, bounded: bool = True) -> Result:
     kernels = kernels_for_batches(_ALL_TASKS)
-    return adjusted(given.shifted.probs, rates, loss=loss, bounded=bounded, kernels=kernels)
+    return adjusted(task.shifted.probs, rates, loss=loss, bounded=bounded, kernels=kernels)
 
 
-def _to_set(loss: str) -> Callable[[Task], Result]:
-    """Adjust to all rates as far from the stated ones as these are from the truth, on either side."""
+def _adjust_to_interval(loss: str) -> Callable[[Task], Result]:
+    """An adjuster to the interval of rates that is centred at the stated rates and just contains the true ones."""
 
-    def run(given: Task) -> Result:
-        low, high = np.maximum(given.stated - given.width, 0.0), np.minimum(given.stated + given.width, 1.0)
-        return _adjust(given, Rates.between(low, high), loss)
+    def run(task: Task) -> Result:
+        low, high = np.maximum(task.stated - task.width, 0.0), np.minimum(task.stated + task.width, 1.0)
+        return _adjust(task, Rates.between(low, high), loss)
 
     return run
 
 
 ADJUSTERS: dict[str, Callable[[Task], Result]] = {
-    "bga-brier": lambda given: _adjust(given, given.stated, "brier"),
-    "bga-log": lambda given: _adjust(given, given.stated, "log"),
-    "ppa": lambda given: prior_adjusted(given.shifted.probs, given.shifted.training_rates, given.stated),
-    "set-brier": _to_set("brier"),
-    "set-log": _to_set("log"),
-    "uga-brier": lambda given: _adjust(given, given.stated, "brier", bounded=False),
+    "bga-brier": lambda task: _adjust(task, task.stated, "brier"),
+    "bga-log": lambda task: _adjust(task, task.stated, "log"),
+    "ppa": lambda task: prior_adjusted(task.shifted.probs, task.shifted.training_rates, task.stated),
+    "set-brier": _adjust_to_interval("brier"),
+    "set-log": _adjust_to_interval("log"),
+    "uga-brier": lambda task: _adjust(task, task.stated, "brier", bounded=False),
 }
-"""The paper's three adjusters, and ours: BGA to a set of rates, and unbounded (additive) adjustment."""
+"""The adjusters that are compared.
+
+From the paper: bounded general adjustment (BGA) for two losses and prior probability adjustment (PPA). In addition: BGA
+to a rate set (``set-*``) and unbounded general adjustment (UGA), which for the Brier score is additive.
+"""
