@@ -1,19 +1,22 @@
-"""Who is told how far the work is: a bar on a terminal, a log, nobody."""
+"""Receivers of progress updates, such as a progress bar or a log."""
 
 from __future__ import annotations
 
 
 class Progress:
-    """Nobody. A subclass overrides what it wants to hear; it must be quick, since it is called for every block."""
+    """Receives progress updates and ignores them.
+
+    Subclasses override the methods that they need. The methods are called for every block, so they must be fast.
+    """
 
     def begin(self, what: str, n_rows: int) -> None:
-        """A pass over so many rows begins; ``what`` it does is one word, such as "reading" or "writing"."""
+        """A pass over ``n_rows`` rows begins. ``what`` is its purpose in one word, such as "reading" or "writing"."""
 
     def rows(self, n_rows: int) -> None:
-        """So many rows more are in hand."""
+        """``n_rows`` more rows have been processed in this pass."""
 
     def residual(self, value: float) -> None:
-        """The rates are now off by this much; the work ends when that is below the tolerance."""
+        """The class rates differ from the requested rates by ``value``. Fitting ends when it is below the tolerance."""
 
 
 SILENT = Progress()

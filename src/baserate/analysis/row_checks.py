@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.engines.base import Block, Engine, Sums, total
-from baserate.inputs.validation import Reading
+from baserate.inputs.reading import Reading
 from baserate.support.arrays import FloatArray
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from baserate.core.newton import Point, Solution, Target, solve
 from baserate.engines.base import Block, Engine, Sums, total
 from baserate.errors import BadProbabilities, InfeasibleRates
-from baserate.inputs.validation import Naming, Reading
+from baserate.inputs.reading import Naming, Reading
 from baserate.losses.base import Loss
 from baserate.losses.softened import Softened
 from baserate.passes.numba_passes import BLOCK_VALUES, MOST_EASY, Climbed, Kernel, kernel_for

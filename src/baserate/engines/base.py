@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.inputs.validation import NUMBERED, Naming
+from baserate.inputs.reading import NUMBERED, Naming
 from baserate.progress import SILENT, Progress
 from baserate.support.arrays import CACHED, FloatArray
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from baserate.engines.base import Block, Sums
 from baserate.errors import BadOption, warn
-from baserate.inputs.validation import Reading
+from baserate.inputs.reading import Reading
 from baserate.losses.base import Loss, laplacian
 from baserate.support.arrays import FloatArray, IndexArray
 

@@ -17,7 +17,8 @@ from baserate.engines.memory import NumpyBlocks
 from baserate.errors import BadFile, BadOption, BadProbabilities, BaserateError
 from baserate.inputs.columns import Choice
 from baserate.inputs.dataframes import Frame, is_frame, take_apart
-from baserate.inputs.validation import Reading, as_classes, as_flag, as_matrix, by_name, one_per_class
+from baserate.inputs.reading import Reading
+from baserate.inputs.validation import as_classes, as_flag, as_matrix, by_name, one_per_class
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.progress import Progress

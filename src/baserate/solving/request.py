@@ -16,7 +16,8 @@ from baserate.engines.dask.collections import is_partitioned, partitioned
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.columns import Choice, Columns, classes_named
 from baserate.inputs.dataframes import Frame, is_frame, take_apart
-from baserate.inputs.validation import Naming, Reading, as_classes, as_flag, as_smoothing, listed
+from baserate.inputs.reading import Naming, Reading
+from baserate.inputs.validation import as_classes, as_flag, as_smoothing, listed
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss

@@ -20,7 +20,7 @@ from baserate.engines.dask.graphs import ask, calls
 from baserate.engines.dask.rows import STRIDE, DaskRows
 from baserate.engines.memory import NumpyBlocks, sampled_rows
 from baserate.inputs.dataframes import take_apart
-from baserate.inputs.validation import Naming
+from baserate.inputs.reading import Naming
 from baserate.support.arrays import CACHED, FloatArray
 
 T = TypeVar("T")
