@@ -253,10 +253,18 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (
         lambda: br.adjust(P, Rates.exact({"a": 0.5, "b": 0.5})),
         BadRates,
-        "pass classes= with the names of the 3 columns",
+        "Pass classes=[...] with the names of the 3 columns",
     ),
-    (lambda: br.adjust(P, Rates.between({"a": 0.5}, None)), BadRates, "low go by name: pass classes="),
-    (lambda: br.adjust(P, Rates.from_labels(["a", "b"])), BadRates, "counts go by name: pass classes="),
+    (
+        lambda: br.adjust(P, Rates.between({"a": 0.5}, None)),
+        BadRates,
+        "low are given by class name, but the columns have no names. Pass classes=",
+    ),
+    (
+        lambda: br.adjust(P, Rates.from_labels(["a", "b"])),
+        BadRates,
+        "counts are given by class name, but the columns have no names. Pass classes=",
+    ),
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b"])),
         BadRates,

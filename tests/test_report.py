@@ -220,7 +220,7 @@ def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     result = br.adjust(predictions(), [0.5, 0.3, 0.2])
     with pytest.raises(BadOption, match=r"end in \.html or \.md, unlike .*report\.pdf"):
         result.report(tmp_path / "report.pdf")
-    with pytest.raises(BadFile, match=r"there is no folder .* to write report\.html in"):
+    with pytest.raises(BadFile, match=r"report\.html cannot be written: there is no folder "):
         result.report(tmp_path / "nowhere" / "report.html")
     result.save(tmp_path / "shift.json")
     with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
