@@ -16,7 +16,7 @@ loss of the rows ``a(lam)`` is below that of ``p`` by at least ``g(lam)``. See d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
@@ -74,21 +74,22 @@ class Dual:
     passes : RowPasses
     rate_set : RateSet
         The possible rates, for all classes.
+    kept_rate_set : RateSet
+        The rate set in the coordinates of the kept classes.
+    model : RowModel
+        What is done to a row, except for the shift.
     """
 
     rows: Engine
     passes: RowPasses
     rate_set: RateSet
+    kept_rate_set: RateSet
+    model: RowModel
 
-    @property
-    def model(self) -> RowModel:
-        """What is done to a row, except for the shift."""
-        return self.passes.model
-
-    @cached_property
-    def kept_rate_set(self) -> RateSet:
-        """The rate set in the coordinates of the kept classes."""
-        return self.rate_set.take(self.model.kept_classes)
+    @classmethod
+    def of(cls, rows: Engine, passes: RowPasses, rate_set: RateSet) -> Dual:
+        """The dual function of some rows."""
+        return cls(rows, passes, rate_set, rate_set.take(passes.model.kept_classes), passes.model)
 
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""

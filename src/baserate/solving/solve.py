@@ -109,13 +109,13 @@ def _problem(request: Request) -> _Problem:
     effective = max(int(survey.effective_rows * (1 + 1e-9)), 1)
     rate_set = known.rate_set(effective)
     if np.array_equal(kept_classes(rate_set, request.model.bounded), dual.model.kept_classes):
-        return _Problem(replace(dual, rate_set=rate_set), survey, effective)
+        return _Problem(Dual.of(rows, dual.passes, rate_set), survey, effective)
     return _Problem(_dual(request, rate_set), None, effective)
 
 
 def _dual(request: Request, rate_set: RateSet) -> Dual:
     model = replace(request.model, kept_classes=kept_classes(rate_set, request.model.bounded))
-    return Dual(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
+    return Dual.of(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
 
 
 def _result(
