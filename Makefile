@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The lowest versions have no wheels for the newest Python, so `make test-min` needs the oldest one.
+PYTHON_MIN ?= python3.11
+VENV_MIN ?= .venv-min
 
-.PHONY: demo test check unit stress bench coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit test-min stress bench coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -17,6 +20,16 @@ check: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
+
+# The core on the lowest versions that pyproject.toml allows. The study is left out: it needs solvers and data sets.
+MIN_TESTS := adjust commands dask displays engines estimators frames intervals kernels losses rates report result \
+	solver tables theorems
+# Not errors here, unlike in `make test`: an old package may use what a newer one of its own dependencies has
+# deprecated, and SciPy's SLSQP, which some tests compare with, warns more often before SciPy 1.16.
+MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outside bounds:RuntimeWarning"
+test-min: $(VENV_MIN)/.done
+	$(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
+		--deselect tests/test_commands.py::test_bench_study_demo_version_and_help $(MIN_TESTS:%=tests/test_%.py)
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
@@ -69,6 +82,15 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@
 
+# pandas, polars and skops are what these tests use; joblib and tqdm are what conftest.py imports with the study.
+$(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
+	$(PYTHON_MIN) -m venv --clear $(VENV_MIN)
+	$(VENV_MIN)/bin/python tools/lowest_versions.py fast files dask report test > $(VENV_MIN)/constraints.txt
+	$(VENV_MIN)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_MIN)/bin/python -m pip install --quiet --constraint $(VENV_MIN)/constraints.txt \
+		-e ".[fast,files,dask,report]" pandas polars skops joblib tqdm pytest pytest-xdist hypothesis
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $@
@@ -78,4 +100,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api $(VENV) $(VENV_MIN) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
