@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 # The lowest versions have no wheels for the newest Python, so `make test-min` needs the oldest one.
 PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
+VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit test-min stress bench coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit test-min dist stress bench coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -30,6 +31,19 @@ MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outsid
 test-min: $(VENV_MIN)/.done
 	$(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
 		--deselect tests/test_commands.py::test_bench_study_demo_version_and_help $(MIN_TESTS:%=tests/test_%.py)
+
+# Builds both distributions in dist/, and tries the wheel in an environment that has nothing else: first without
+# extras, which finds dependencies that are not declared, then with files. -I keeps the source tree off the path.
+dist: $(VENV)/.dist
+	rm -rf dist $(VENV_DIST)
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/check_wheel.py dist/*.whl
+	$(PYTHON) -m venv $(VENV_DIST)
+	$(VENV_DIST)/bin/python -m pip install --quiet dist/*.whl
+	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
+	$(VENV_DIST)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[files]"
+	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
@@ -82,6 +96,10 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@
 
+$(VENV)/.dist: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[dist]"
+	touch $@
+
 # pandas, polars and skops are what these tests use; joblib and tqdm are what conftest.py imports with the study.
 $(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
 	$(PYTHON_MIN) -m venv --clear $(VENV_MIN)
@@ -100,4 +118,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api $(VENV) $(VENV_MIN) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
