@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit test-min dist stress bench coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit test-min dist stress bench bench-check coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -54,6 +54,10 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
 	$(BIN)/python benchmarks/dataframes.py --docs
 	$(BIN)/python benchmarks/files.py --docs
+
+# A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
+bench-check: $(VENV)/.dev
+	$(BIN)/python benchmarks/check.py
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
