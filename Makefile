@@ -23,8 +23,8 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
 
 # The core on the lowest versions that pyproject.toml allows. The study is left out: it needs solvers and data sets.
-MIN_TESTS := adjust commands dask displays engines estimators frames intervals kernels losses rates report result \
-	solver tables theorems
+MIN_TESTS := adjust commands dask displays engines estimators dataframes intervals kernels losses rates report result \
+	newton tables theorems
 # Not errors here, unlike in `make test`: an old package may use what a newer one of its own dependencies has
 # deprecated, and SciPy's SLSQP, which some tests compare with, warns more often before SciPy 1.16.
 MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outside bounds:RuntimeWarning"
