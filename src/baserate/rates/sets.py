@@ -168,9 +168,11 @@ class RateSet:
     def anchor(self, shift: FloatArray, rates: FloatArray) -> float:
         """The common constant of a shift from which prices are counted: a class between its stated bounds has 0."""
         low, high = (self.low, self.high) if self.stated is None else self.stated
-        free = (low < rates) & (rates < high)
-        if self.ball is None and free.any():
-            return float(shift[free][0])
+        # The class farthest from its bounds, not the first one between them: rounding leaves a rate that is at its
+        # bound a last digit inside.
+        room = np.minimum(rates - low, high - rates)
+        if self.ball is None and room.max() > _NARROW:
+            return float(shift[room.argmax()])
         return float(shift.mean())
 
     def margin(self, shift: FloatArray) -> float:
