@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
-_ROUNDS = 12  # of block pivoting; 2 to 5 are usual
+_PIVOTING_ROUNDS = 12  # 2 to 5 are usual
+_ACTIVE_SET_STEPS = 12  # per class
 
 State = NDArray[np.int8]
 """Of each class: +1 at its lower bound, -1 at its upper, 0 free between them."""
@@ -68,7 +69,7 @@ class _Model:
         """
         guess = np.sign(self.shift - self.region.margin(self.shift)).astype(np.int8)
         state = np.where(self.region.fixed, np.int8(1), guess)
-        for _ in range(_ROUNDS):
+        for _ in range(_PIVOTING_ROUNDS):
             if state.all():  # then the rates need not sum to 1
                 break
             x, t = self._where_bound(state)
@@ -107,7 +108,7 @@ class _Model:
         while (wrong := self._held_wrong(state, x)).any():
             state[wrong] = 0
             x, t = self._where_bound(state)
-        for _ in range(_ROUNDS * len(x)):
+        for _ in range(_ACTIVE_SET_STEPS * len(x)):
             below, above = self._violations(state, t)
             if not (below + above).any():
                 break
