@@ -275,3 +275,10 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
 def test_bad_rates_get_their_own_message(call: Any, error: type[br.BaserateError], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize("zeros", [1, 1.0, 1.5, 1.999, 2.0])
+def test_smoothing_by_one_or_more_is_refused(zeros: float) -> None:
+    message = f"zeros must be 'keep' or a number between 0 and 1 to smooth by, such as 1e-6, not {zeros!r}"
+    with pytest.raises(BadOption, match=re.escape(message)):
+        br.adjust(P, [0.2, 0.3, 0.5], zeros=zeros)
