@@ -135,7 +135,7 @@ class _BoxStep:
         rate_set, matrix = self.rate_set, self.matrix
         while state[j] == 0:
             bound = state != 0
-            # Increase the multiplier of the violated bound. Those of the active bounds follow, so that their rates stay.
+            # Increase the multiplier of the violated bound. Those of the active bounds follow to keep their rates.
             direction = np.zeros_like(multiplier)
             direction[j] = side
             direction[bound] = self._solve_on(bound, -side * matrix[bound, j])
