@@ -260,12 +260,12 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b"])),
         BadRates,
-        "the rates have 2 classes ('a', 'b'), but the predictions have 3 columns",
+        "the rates have 2 classes ('a', 'b'), but there are 3 columns",
     ),
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b", "d"]), classes=ABC),
         BadRates,
-        "the rates have the classes 'a', 'b', 'd', but the predictions have the classes 'a', 'b', 'c'",
+        "the rates have the classes 'a', 'b', 'd', but the columns are 'a', 'b', 'c'",
     ),
     (lambda: br.adjust(P, Rates.between(0.4, 0.5)), BadRates, "the lower bounds sum to 1.2, but class rates sum to 1"),
 ]

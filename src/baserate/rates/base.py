@@ -262,13 +262,11 @@ class Rates(ABC):
             raise BadRates(f"the rates have {n_classes} class, but at least 2 classes are needed")
         if own is not None and classes is not None and set(own) != set(classes):
             raise BadRates(
-                f"the rates have the classes {listed(own)}, but the predictions have the classes {listed(classes)}; "
-                "use the same class names in both"
+                f"the rates have the classes {listed(own)}, but the columns are {listed(classes)}; "
+                "use the same class names for both"
             )
         if own is not None and len(own) != n_classes:
-            raise BadRates(
-                f"the rates have {len(own)} classes ({listed(own)}), but the predictions have {n_classes} columns"
-            )
+            raise BadRates(f"the rates have {len(own)} classes ({listed(own)}), but there are {n_classes} columns")
         resolved = self._resolved(classes if own is None else own, n_classes)
         if own is None or classes is None or own == classes:
             return replace(resolved, classes=own if classes is None else classes)
