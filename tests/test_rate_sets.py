@@ -193,7 +193,7 @@ def test_distance_to_a_ball_by_hand() -> None:
     along = np.array([1, -1, 0]) / np.sqrt(2)
     assert whole_simplex(EUCLIDEAN).distance(CENTRE + 0.1 * along) == pytest.approx(0, abs=1e-15)
     assert whole_simplex(EUCLIDEAN).distance(CENTRE + 0.13 * along) == pytest.approx(0.03)
-    # In units of rates: of the norm with the largest scale, here that of the third class.
+    # The distance is converted to units of rates with the largest scale, here that of the third class.
     outside = CHI_SQUARE.distance(CENTRE + 0.2 * along) - CHI_SQUARE.radius
     assert outside > 0
     assert whole_simplex(CHI_SQUARE).distance(CENTRE + 0.2 * along) == pytest.approx(outside * np.sqrt(0.2))
@@ -250,8 +250,9 @@ def test_nearest_point_of_a_ball_is_a_member_and_leaves_members_where_they_are(b
         else:
             assert ball.distance(found) == pytest.approx(ball.radius, rel=1e-9)
             # It lies on the straight line from the centre to the rates.
-            way, length = rates - ball.centre, found - ball.centre
-            np.testing.assert_allclose(length, way * (ball.radius / ball.distance(rates)), atol=1e-9)
+            direction = rates - ball.centre
+            expected = ball.centre + direction * (ball.radius / ball.distance(rates))
+            np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("k", [2, 3, 6])
@@ -322,7 +323,7 @@ def test_anchor_is_the_shift_of_a_class_between_its_stated_bounds() -> None:
     assert rate_set.anchor(np.array([1.0, -2.0, 1.0]), np.array([0.15, 0.5, 0.35])) == 1.0
     # Rounding may leave a rate that is at its bound a last digit inside.
     assert rate_set.anchor(shift, np.array([np.nextafter(0.2, 0), 0.5, 0.3])) == 4.0
-    # Without a class between its bounds, and for a ball, prices are counted from the mean.
+    # If no class is between its bounds, and for a ball, the anchor is the mean.
     corner = RateSet.box(np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.5, 0.6]))
     assert corner.anchor(np.array([-1.0, -2.0, 6.0]), np.array([0.2, 0.5, 0.3])) == 1.0
     assert whole_simplex(EUCLIDEAN).anchor(np.array([-1.0, -2.0, 6.0]), CENTRE) == 1.0
@@ -353,7 +354,7 @@ def test_active_bounds_are_the_stated_ones_also_where_a_class_has_rate_zero() ->
 
 @pytest.mark.parametrize("bound", [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38])
 def test_one_stated_bound_of_two_classes_is_one_active_bound(bound: float) -> None:
-    # Of some of these bounds the rates miss the last digit, since 1 - (1 - bound) is not the bound.
+    # For some of these bounds 1 - (1 - bound) differs from the bound in the last digit, and so does the rate.
     probs = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
     for low, high, expected in (
         ([None, 1 - bound], None, (1, "low", 1 - bound)),
