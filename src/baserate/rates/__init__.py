@@ -1,4 +1,4 @@
-"""What is known about the class rates of the target population."""
+"""What is known about the class rates of the place where a classifier is used."""
 
 from baserate.rates.base import Rates, as_known, from_json
 from baserate.rates.kinds import SurveyCounts
