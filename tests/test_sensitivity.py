@@ -51,7 +51,7 @@ def test_bad_widths(widths: Any) -> None:
 
 
 def test_without_a_best_guess_there_is_no_middle() -> None:
-    with pytest.raises(br.errors.BadRates, match="one best guess is needed"):
+    with pytest.raises(br.errors.BadRates, match="one rate per class is needed"):
         br.sensitivity(P, br.Rates.between(0.1, 0.6))
 
 

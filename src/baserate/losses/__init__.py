@@ -1,7 +1,7 @@
-"""Proper losses, each a Bregman generator. See :mod:`baserate.losses.base` for the conventions.
+"""Proper losses, each defined by its Bregman generator. See :mod:`baserate.losses.base` for the conventions.
 
-A new loss is one new file with a class that :func:`register` decorates, in this folder or anywhere else; see
-``docs/new-loss.md``.
+To add a loss, write a subclass of :class:`Loss` and decorate it with :func:`register`, in this folder or in your own
+code; see ``docs/new-loss.md``.
 """
 
 from baserate.losses.base import NONNEGATIVE, REAL, Domain, Loss
