@@ -289,6 +289,5 @@ def test_invalid_arguments_get_a_message_that_names_the_problem(
 
 @pytest.mark.parametrize("zeros", [1, 1.0, 1.5, 1.999, 2.0])
 def test_smoothing_by_one_or_more_is_refused(zeros: float) -> None:
-    message = f"zeros must be 'keep' or a number between 0 and 1 to smooth by, such as 1e-6, not {zeros!r}"
-    with pytest.raises(BadOption, match=re.escape(message)):
+    with pytest.raises(BadOption, match=rf"zeros must be 'keep' or a number between 0 and 1\b.*, not {zeros!r}"):
         br.adjust(P, [0.2, 0.3, 0.5], zeros=zeros)
