@@ -159,7 +159,7 @@ def compare(
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
     request = requested(probs, rates, **shared)
     p, weights = read_predictions(request)
-    targets = as_targets(y, p.shape, request.classes)
+    targets = as_targets(y, p.shape, request.known.classes)
     given = {name: _like(p, rows, name) for name, rows in (others or {}).items()}
     made, notes = _made(probs, request.known, old_rates, chosen, shared)
     made = given | made

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
+from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
 from baserate.core.newton import Point, Target
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.core.start import dual_point
@@ -100,12 +100,17 @@ class Dual:
         task = partial(self.passes.first, shift=shift, curvature=curvature)
         sums = self.rows.sum(task, self.passes.block_values)
         survey = Survey.of(sums.survey)
-        return survey, self._point(survey, shift, sums.dual)
+        point = dual_point(shift, survey.offset, sums.dual, self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return survey, point
 
     def evaluate(self, survey: Survey, shift: FloatArray, *, curvature: bool = True) -> Point:
         """The dual at a shift, for rows that were surveyed and not written since."""
         task = partial(self.passes.reduce, shift=shift, curvature=curvature)
-        return self._point(survey, shift, self.rows.sum(task, self.passes.block_values))
+        sums = self.rows.sum(task, self.passes.block_values)
+        point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return point
 
     def write(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
@@ -138,8 +143,3 @@ class Dual:
     def with_rows(self, rows: Engine) -> Dual:
         """The dual of other rows of the same kind, such as a sample."""
         return replace(self, rows=rows)
-
-    def _point(self, survey: Survey, shift: FloatArray, sums: DualSums) -> Point:
-        point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
-        self.rows.progress.residual(point.residual)
-        return point

@@ -11,8 +11,8 @@ from baserate.losses.power import Power
 from baserate.losses.quadratic import Quadratic, WeightedBrier
 from baserate.losses.ranked import RankedProbability
 from baserate.losses.registry import as_loss, register, registered
-from baserate.losses.separable import Separable
 from baserate.losses.spherical import Spherical
+from baserate.losses.user_separable import Separable
 
 __all__ = [
     "NONNEGATIVE",

@@ -74,6 +74,9 @@ class Loss(ABC):
     builtin: ClassVar[bool] = False
     """Whether the loss is part of this package. Other losses are checked before their first use."""
 
+    checks_itself: ClassVar[bool] = False
+    """Whether the constructor checks that the loss is proper, so that it need not be checked again."""
+
     kernel: ClassVar[str | None] = None
     """Name of the compiled pass in ``baserate.passes`` that replaces the methods of exactly this class, if any."""
 

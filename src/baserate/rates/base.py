@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates
 from baserate.inputs.validation import as_classes, as_rates, by_name, label, listed
-from baserate.rates.sets import RateSet
+from baserate.rates.parse import parse_rates
+from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
-
-ROUNDING = 1e-9
-"""Rates this close to a rate set belong to it. It is ten times the default tolerance of an adjustment."""
 
 _SHOWN = 6  # classes that are printed
 
@@ -205,9 +203,10 @@ class Rates(ABC):
         >>> br.Rates.parse("counts:46,4")
         Rates counted in a survey of 50 cases: class 0 46, class 1 4; 95 % confidence
         """
-        from baserate.rates.parse import parse_rates
-
-        return parse_rates(text, confidence)
+        kind, numbers, classes = parse_rates(text)
+        if kind in ("counts", "population"):
+            numbers = {**numbers, "confidence": confidence}
+        return _build(kind, classes, **numbers)
 
     @property
     def certainty(self) -> float | None:
@@ -330,13 +329,6 @@ class Rates(ABC):
         shown = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
         more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
         return ", ".join(shown[:_SHOWN] + more)
-
-
-def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> Rates:
-    """Convert the ``rates`` argument of a caller to :class:`Rates` with one number per column."""
-    if isinstance(rates, Rates):
-        return rates.on(classes, n_classes)
-    return Rates.exact(as_rates(rates, classes, n_classes, what=what), classes=classes)
 
 
 def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:

@@ -11,9 +11,9 @@ import numpy as np
 
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.validation import as_rates, is_number, label, one_per_class
-from baserate.rates.base import ROUNDING, Rates
+from baserate.rates.base import Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import FloatArray
 
 _MAX_CASES = 10**11  # Larger counts would lose digits of the intervals to rounding.
@@ -275,3 +275,10 @@ def _interval(low: float, high: float) -> str:
 
 def _percent(confidence: float) -> str:
     return f"{100 * confidence:.6g} %"
+
+
+def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> Rates:
+    """Convert the ``rates`` argument of a caller to :class:`Rates` with one number per column."""
+    if isinstance(rates, Rates):
+        return rates.on(classes, n_classes)
+    return ExactRates(classes, as_rates(rates, classes, n_classes, what=what))

@@ -8,24 +8,41 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from baserate.errors import BadFile, BadRates
-from baserate.rates.base import ROUNDING, Rates
+from baserate.rates.sets import ROUNDING
 
 _KINDS = ("counts", "population", "between", "exact")
 _FORMS = "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, or the name of a CSV or JSON file"
 
 
-def parse_rates(text: str, confidence: float = 0.95) -> Rates:
-    """See :meth:`Rates.parse`."""
+class ParsedRates(NamedTuple):
+    """What a text says about rates.
+
+    Attributes
+    ----------
+    kind : "exact", "between", "counts" or "population"
+    numbers : dict
+        The arguments of this kind of rates; each has one number per class, as a dict or a list.
+    classes : list or None
+        Names of the classes, if the text names all of them.
+    """
+
+    kind: str
+    numbers: dict[str, Any]
+    classes: list[Any] | None = None
+
+
+def parse_rates(text: str) -> ParsedRates:
+    """Parse rates; see :meth:`baserate.Rates.parse` for the forms of ``text``."""
     # os.path.isfile, not Path.is_file: the latter raises an error for some strings that are not paths.
     if text.lower().endswith((".csv", ".json")) or ("=" not in text and os.path.isfile(text)):  # noqa: PTH113  # see above
-        return _read_file(Path(text), confidence)
+        return _read_file(Path(text))
     kind, _, rest = text.partition(":")
     if rest and kind.lower() in _KINDS:
-        return _build(kind.lower(), _split_entries(rest), confidence, text)
-    return _build(None, _split_entries(text), confidence, text)
+        return _interpret(kind.lower(), _split_entries(rest), text)
+    return _interpret(None, _split_entries(text), text)
 
 
 def _split_entries(text: str) -> Any:
@@ -49,7 +66,7 @@ def _by_class(names: list[str], values: list[Any], where: str) -> dict[str, Any]
     return dict(zip(names, values, strict=True))
 
 
-def _read_file(path: Path, confidence: float) -> Rates:
+def _read_file(path: Path) -> ParsedRates:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -57,7 +74,7 @@ def _read_file(path: Path, confidence: float) -> Rates:
     except UnicodeDecodeError:
         raise BadFile(f"the file {path} with the rates is not UTF-8 text; save it in UTF-8") from None
     if path.suffix.lower() != ".json":
-        return _parse_csv(path, text, confidence)
+        return _parse_csv(path, text)
     try:
         given = json.loads(text, object_pairs_hook=partial(_unique_keys, str(path)))
     except ValueError as error:
@@ -65,20 +82,20 @@ def _read_file(path: Path, confidence: float) -> Rates:
     kind = next(
         (name for name in _KINDS if isinstance(given, Mapping) and isinstance(given.get(name), (dict, list))), None
     )
-    return _build(kind, given if kind is None else given[kind], confidence, str(path))
+    return _interpret(kind, given if kind is None else given[kind], str(path))
 
 
 def _unique_keys(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return _by_class([name for name, _ in pairs], [value for _, value in pairs], f"the entries of {path}")
 
 
-def _parse_csv(path: Path, text: str, confidence: float) -> Rates:
+def _parse_csv(path: Path, text: str) -> ParsedRates:
     columns = _csv_columns(path, text)
     names, where = columns["class"], f"the lines of {path}"
     if "count" in columns:
-        return _build("counts", _by_class(names, columns["count"], where), confidence, str(path))
+        return _interpret("counts", _by_class(names, columns["count"], where), str(path))
     values = columns.get("rate") or [f"{a}..{b}" for a, b in zip(columns["low"], columns["high"], strict=True)]
-    return _build(None, _by_class(names, values, where), confidence, str(path))
+    return _interpret(None, _by_class(names, values, where), str(path))
 
 
 def _csv_columns(path: Path, text: str) -> dict[str, list[str]]:
@@ -102,8 +119,8 @@ def _csv_columns(path: Path, text: str) -> dict[str, list[str]]:
     return {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
 
 
-def _build(kind: str | None, given: Any, confidence: float, source: str) -> Rates:
-    """Create the rates from parsed entries; without a kind, it follows from the entries."""
+def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
+    """The rates from parsed entries; without a kind, it follows from the entries."""
     if not isinstance(given, (Mapping, list)) or not given:
         raise BadRates(f"the rates {source!r} cannot be parsed; {_FORMS}")
     entries = given if isinstance(given, Mapping) else dict(enumerate(given))
@@ -115,16 +132,12 @@ def _build(kind: str | None, given: Any, confidence: float, source: str) -> Rate
         # Rates that sum to less than 1 leave the rest to classes that are not named.
         between = len(given) == 1 or sum(value or 0.0 for value in low.values()) < 1 - ROUNDING
     if kind == "between" or (kind is None and between):
-        return Rates.between(_same_type(low, given), _same_type(high, given))
+        return ParsedRates("between", {"low": _same_type(low, given), "high": _same_type(high, given)})
     if between:
         raise BadRates(f"{kind} needs one number per class, not bounds: {source!r}")
     values = _same_type(low, given)
     names = list(given) if isinstance(given, Mapping) else None
-    if kind == "counts":
-        return Rates.from_counts(values, confidence, classes=names)
-    if kind == "population":
-        return Rates.of_population(values, confidence, classes=names)
-    return Rates.exact(values, classes=names)
+    return ParsedRates(kind or "exact", {"counts" if kind == "counts" else "values": values}, names)
 
 
 def _same_type(numbers: dict[Any, Any], given: Any) -> Any:

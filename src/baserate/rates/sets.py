@@ -17,6 +17,9 @@ import numpy as np
 
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
+ROUNDING = 1e-9
+"""Rates this close to a rate set belong to it. It is ten times the default tolerance of an adjustment."""
+
 _NARROW = 1e-14  # Differences between rates that are smaller than this are attributed to rounding.
 
 

@@ -50,7 +50,7 @@ def solve(request: Request, *, keep_rows: bool = True, present: Result | None = 
     kept, start = dual.model.kept_classes, None
     if present is not None and np.array_equal(kept, present.model.kept_classes):
         start = (present.dual_shift, present.rates[kept])
-    fitted = fit(dual, request.stop, request.classes, survey=survey, present=start, keep_rows=keep_rows)
+    fitted = fit(dual, request.stop, request.known.classes, survey=survey, present=start, keep_rows=keep_rows)
     return _result(request, fitted, batch_size, keep_rows=keep_rows)
 
 
@@ -67,7 +67,7 @@ def solve_prior(request: Request, old_rates: RatesLike) -> Result:
     """Multiply each probability by new rate over old rate, and normalise the rows."""
     dual, survey, batch_size = _problem(request)
     survey = dual.survey() if survey is None else survey
-    names, kept = request.classes, dual.model.kept_classes
+    names, kept = request.known.classes, dual.model.kept_classes
     old = as_known(old_rates, names, dual.model.n_classes, what="old_rates").estimate()
     new = request.known.estimate()
     unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
@@ -133,13 +133,13 @@ def _result(
         before=fitted.survey.mean,
         rates=written.mean,
         certificate=_certificate(request.known, fitted, worst, wanted, batch_size),
-        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.classes, shift, worst),
+        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.known.classes, shift, worst),
         converged=fitted.solution.converged,
         n_passes=fitted.n_passes,
         n_rows=rows.n_rows,
         engine=rows.describe(dual.passes),
         bounded=request.bounded,
-        classes=request.classes,
+        classes=request.known.classes,
         procedure=procedure,
         answer=rows.answer() if keep_rows else None,
         frame=rows.frame,
