@@ -270,7 +270,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def change_fields_and_checksum(path: Path, **changes: Any) -> None:
     """Change fields of a saved adjustment and update its checksum."""
-    from baserate.support import atomic_files as files
+    from baserate.result import json_file as files
 
     fields = files.read_json(path)
     fields.update(changes)

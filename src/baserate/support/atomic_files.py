@@ -1,4 +1,4 @@
-"""Files and folders that are written completely or not at all, and the JSON format of saved adjustments.
+"""Files and folders that are written completely or not at all.
 
 New content is written under a temporary name next to its final path, and renamed when it is complete. Until then, and
 after an error, the old content is unchanged.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import glob
-import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -18,23 +16,13 @@ import stat
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from baserate.errors import BadFile
 
-FORMAT = "baserate.adjustment"
-VERSION = 2
-
 _MIN_AGE = 60  # Seconds. A younger temporary file may belong to a process that has not locked it yet.
-
-
-def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
-    """Write fields to a JSON file, together with a format name, a version and a checksum."""
-    document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
-    with whole(path) as file:
-        file.write((json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
 
 
 @contextlib.contextmanager
@@ -191,32 +179,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the fields that :func:`write_json` wrote."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadFile(f"{path} is not a saved adjustment: its field 'format' is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise BadFile(
-            f"{path} has format version {document.get('version')!r}, but this version of baserate reads only format "
-            f"version {VERSION}"
-        )
-    fields = {name: value for name, value in document.items() if name not in ("format", "version", "checksum")}
-    if document.get("checksum") != _checksum(fields):
-        raise BadFile(f"{path} was changed after it was saved: its checksum does not match; save the adjustment again")
-    return fields
-
-
-def _checksum(fields: Mapping[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _refuse_constant(word: str) -> None:
-    """Refuse NaN and Infinity, which Python's parser accepts but JSON does not define."""
-    raise ValueError(f"{word} is not a number")
