@@ -54,16 +54,16 @@ def solve(request: Request, *, keep_rows: bool = True, present: Result | None = 
     return _result(request, fitted, batch_size, keep_rows=keep_rows)
 
 
-def solve_again(result: Result, rates: RatesLike) -> Result:
+def solve_again(result: Result, rates: RatesLike, *, keep_rows: bool = True) -> Result:
     """Adjust the same rows to other rates, starting from the present shift."""
     assert result.source is not None
     known = as_known(rates, result.certificate.known.classes, result.model.n_classes)
     model = replace(result.model, limit_levels=None, softness=0.0)
     request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
-    return solve(request, present=result)
+    return solve(request, keep_rows=keep_rows, present=result)
 
 
-def solve_prior(request: Request, old_rates: RatesLike) -> Result:
+def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = True) -> Result:
     """Multiply each probability by new rate over old rate, and normalise the rows."""
     dual, survey, batch_size = _problem(request)
     survey = dual.survey() if survey is None else survey
@@ -79,8 +79,9 @@ def solve_prior(request: Request, old_rates: RatesLike) -> Result:
         raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
     ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
     shift = np.log(ratio)
-    fitted = Fit(dual, survey, known_solution(shift, new[kept]), dual.write(shift), n_passes=2)
-    return _result(request, fitted, batch_size, procedure="prior")
+    written = dual.write(shift) if keep_rows else dual.measure(shift)
+    fitted = Fit(dual, survey, known_solution(shift, new[kept]), written, n_passes=2)
+    return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
 def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool) -> Any:
