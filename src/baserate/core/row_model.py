@@ -75,9 +75,11 @@ class RowModel:
 
     def __post_init__(self) -> None:
         solved = Softened(self.loss, self.softness) if self.softness else self.loss
-        whole = len(self.kept_classes) == self.n_classes
+        whole, single = len(self.kept_classes) == self.n_classes, len(self.kept_classes) == 1
+        # A single class has nothing to choose, and not every loss can be restricted to it.
+        kept = solved if whole or single else solved.on_face(self.kept_classes, self.n_classes)
         object.__setattr__(self, "solved_loss", solved)  # the way to set a derived field of a frozen dataclass
-        object.__setattr__(self, "kept_loss", solved if whole else solved.on_face(self.kept_classes, self.n_classes))
+        object.__setattr__(self, "kept_loss", kept)
         object.__setattr__(self, "keeps_all_classes", whole)
 
     @cached_property
