@@ -182,9 +182,10 @@ def candidates(code: str) -> list[Candidate]:
     nodes, skipped = list(_walk(parso.parse(code))), sorted(skipped_ranges(code))
     found = []
     for name, operator in operators().items():
-        places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
-        for occurrence, start in enumerate(places):
-            if not any(first <= start < last for first, last in skipped):
+        places = [(node, start) for node in nodes for start, _ in operator.mutation_positions(node)]
+        for occurrence, (node, start) in enumerate(places):
+            is_star = node.parent is not None and node.parent.type == "parameters"  # in def f(x, *, y), not a product
+            if not is_star and not any(first <= start < last for first, last in skipped):
                 found.append(Candidate(name, occurrence, start))
     return found
 
@@ -200,31 +201,34 @@ Range = tuple[tuple[int, int], tuple[int, int]]
 
 
 def skipped_ranges(code: str) -> Iterator[Range]:
-    """Where a change would be invisible or would only change a text.
+    """Where a change is invisible, is not a change of the program, or makes every test fail.
 
-    These are strings, the messages of errors and warnings, annotations, ``__repr__``, code for type checkers, options
-    of ``dataclass`` and of ``njit``, and decorators without effect on a working program.
+    These are the messages of errors and warnings, annotations, ``__repr__``, code for type checkers, abstract methods,
+    the ``examples`` of losses (which are data for tests), assertions, options of ``dataclass`` and of numba.
     """
     for node in ast.walk(ast.parse(code)):
+        source = ast.unparse(node) if isinstance(node, ast.expr | ast.Assign | ast.AnnAssign) else ""
         match node:
-            case ast.JoinedStr() | ast.Raise():
+            case ast.JoinedStr() | ast.Raise() | ast.Assert() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 yield _range(node)
             case ast.AnnAssign(annotation=annotation):
                 yield _range(annotation)
             case ast.arg(annotation=annotation) if annotation is not None:
                 yield _range(annotation)
-            case ast.FunctionDef(name="__repr__" | "__str__") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
-                yield _range(node)
             case ast.Call(func=ast.Name(id="warn" | "TypeVar" | "njit")):
                 yield _range(node)
-        if isinstance(node, ast.FunctionDef) and node.returns is not None:
-            yield _range(node.returns)
+            case ast.FunctionDef(name="__repr__" | "__str__" | "examples"):
+                yield _range(node)
+            case ast.FunctionDef(decorator_list=decorators) if "abstractmethod" in map(ast.unparse, decorators):
+                yield _range(node)
+            case ast.FunctionDef(returns=returns) if returns is not None:
+                yield _range(returns)
+        if source.startswith("types.") or "fastmath" in source:
+            yield _range(node)
         for decorator in getattr(node, "decorator_list", ()):
             if re.search(r"dataclass|abstractmethod|cache\b", ast.unparse(decorator)):
                 (line, column), end = _range(decorator)
                 yield (line, column - 1), end  # with the @
-        if isinstance(node, ast.Assign | ast.AnnAssign) and "fastmath" in ast.unparse(node):
-            yield _range(node)
 
 
 def _range(node: Any) -> Range:
@@ -307,6 +311,7 @@ class Worker:
 
     def _run_pytest(self, arguments: Sequence[str], cpu_seconds: int, own_cache: bool, keep_bytecode: bool) -> None:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with (self.folder / "output.txt").open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -363,18 +368,22 @@ class Worker:
 def run_all(workers: Sequence[Worker], jobs: Iterable[Any], start: Any, end: Any) -> None:
     """Give a job to every idle worker until all are done."""
     waiting, idle, busy = list(jobs), list(workers), []
-    while waiting or busy:
-        while waiting and idle:
-            worker = idle.pop()
-            start(worker, waiting.pop(0))
-            busy.append(worker)
-        for worker in list(busy):
-            done = worker.finished()
-            if done is not None:
-                busy.remove(worker)
-                idle.append(worker)
-                end(worker, done)
-        time.sleep(0.02)
+    try:
+        while waiting or busy:
+            while waiting and idle:
+                worker = idle.pop()
+                start(worker, waiting.pop(0))
+                busy.append(worker)
+            for worker in list(busy):
+                done = worker.finished()
+                if done is not None:
+                    busy.remove(worker)
+                    idle.append(worker)
+                    end(worker, done)
+            time.sleep(0.02)
+    finally:
+        for worker in busy:
+            os.killpg(worker.pid, signal.SIGKILL)
 
 
 class Unchanged(NamedTuple):
@@ -488,6 +497,7 @@ def main() -> None:
         print("\n".join(mutant.describe() for mutant in mutants))
         print(f"{len(mutants)} mutants")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # which ends the workers, too
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # one core per worker, and no threads to fork
     for name in LIBRARIES:
         importlib.import_module(name)
