@@ -223,7 +223,7 @@ def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(BadFile, match=r"report\.html cannot be written: there is no folder "):
         result.report(tmp_path / "nowhere" / "report.html")
     result.save(tmp_path / "shift.json")
-    with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
+    with pytest.raises(br.BaserateError, match="has a shift but no rows"):
         br.load(tmp_path / "shift.json").report(tmp_path / "report.html")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r'reports need jinja2: pip install "baserate\[report\]"'):
