@@ -25,7 +25,7 @@ from support import ALL_LOSSES, Array, assert_certified, loss_id
 import baserate as br
 from baserate.engines.dask import memory as dask_memory
 from baserate.engines.dask.collections import partitioned
-from baserate.engines.dask.engine import DaskPartitions
+from baserate.engines.dask.engine import DaskEngine
 from baserate.inputs.columns import Choice
 from baserate.progress import Progress
 

@@ -121,7 +121,7 @@ def test_limits_rate_0_smoothing_and_unbounded_survive_saving(tmp_path: Path) ->
 
 def test_a_loaded_adjustment_has_no_rows_and_says_so(result: br.Adjustment, tmp_path: Path) -> None:
     result.save(tmp_path / "shift.json")
-    with pytest.raises(br.BaserateError, match=r"holds the shift but no rows: .*; use apply\(probs\)"):
+    with pytest.raises(br.BaserateError, match=r"has a shift but no rows: .*; use apply\(probs\)"):
         _ = br.load(tmp_path / "shift.json").probs
 
 
