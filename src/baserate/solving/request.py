@@ -24,6 +24,7 @@ from baserate.rates import Rates, RatesLike, as_known
 DEFAULT_STOP = Stop(1e-10, 500)
 
 _COLUMNS = Option("columns", "[...]")
+_TOL, _MAX_PASSES = Option("tol"), Option("max_passes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +101,10 @@ def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] 
 def _as_tolerance(tol: object) -> float:
     if isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool) and 0 < float(tol) < 1:
         return float(tol)
-    raise BadOption(f"tol must be a number between 0 and 1, not {tol!r}")
+    raise BadOption(f"{_TOL} must be a number between 0 and 1, not {tol!r}", options=[_TOL])
 
 
 def _as_passes(max_passes: object) -> int:
     if isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool) and max_passes >= 1:
         return int(max_passes)
-    raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
+    raise BadOption(f"{_MAX_PASSES} must be a whole number above 0, not {max_passes!r}", options=[_MAX_PASSES])
