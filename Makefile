@@ -2,8 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The lowest versions have no wheels for the newest Python, so `make test-min` needs the oldest one.
+PYTHON_MIN ?= python3.11
+VENV_MIN ?= .venv-min
+VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit stress bench coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress bench bench-check coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -16,7 +20,34 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile
+
+# The same with branch coverage, which makes the tests half as fast again.
+branches: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
+
+# The core on the lowest versions that pyproject.toml allows. The study is left out: it needs solvers and data sets.
+MIN_TESTS := adjust commands dask displays engines estimators dataframes intervals kernels losses rates report result \
+	newton tables theorems
+# Not errors here, unlike in `make test`: an old package may use what a newer one of its own dependencies has
+# deprecated, and SciPy's SLSQP, which some tests compare with, warns more often before SciPy 1.16.
+MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outside bounds:RuntimeWarning"
+test-min: $(VENV_MIN)/.done
+	$(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
+		--deselect tests/test_commands.py::test_bench_study_demo_version_and_help $(MIN_TESTS:%=tests/test_%.py)
+
+# Builds both distributions in dist/, and tries the wheel in an environment that has nothing else: first without
+# extras, which finds dependencies that are not declared, then with files. -I keeps the source tree off the path.
+dist: $(VENV)/.dist
+	rm -rf dist $(VENV_DIST)
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/check_wheel.py dist/*.whl
+	$(PYTHON) -m venv $(VENV_DIST)
+	$(VENV_DIST)/bin/python -m pip install --quiet dist/*.whl
+	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
+	$(VENV_DIST)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[files]"
+	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
 
 stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
@@ -27,6 +58,10 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
 	$(BIN)/python benchmarks/dataframes.py --docs
 	$(BIN)/python benchmarks/files.py --docs
+
+# A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
+bench-check: $(VENV)/.dev
+	$(BIN)/python benchmarks/check.py
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
@@ -69,6 +104,19 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@
 
+$(VENV)/.dist: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[dist]"
+	touch $@
+
+# pandas, polars and skops are what these tests use; joblib and tqdm are what conftest.py imports with the study.
+$(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
+	$(PYTHON_MIN) -m venv --clear $(VENV_MIN)
+	$(VENV_MIN)/bin/python tools/lowest_versions.py fast files dask report test > $(VENV_MIN)/constraints.txt
+	$(VENV_MIN)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_MIN)/bin/python -m pip install --quiet --constraint $(VENV_MIN)/constraints.txt \
+		-e ".[fast,files,dask,report]" pandas polars skops joblib tqdm pytest pytest-xdist hypothesis
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $@
@@ -78,4 +126,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

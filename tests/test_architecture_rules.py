@@ -23,7 +23,7 @@ def test_the_documented_new_loss_is_one_short_file() -> None:
 
 
 def test_a_name_can_be_taken_once() -> None:
-    with pytest.raises(br.errors.BadLoss, match="the name 'log' is taken by Log"):
+    with pytest.raises(br.errors.BadLoss, match="the loss name 'log' is already used by Log"):
 
         @br.losses.register
         class Impostor(br.losses.Brier):

@@ -1,10 +1,11 @@
-"""Files as they come: each kind ends in the right result, or in a message that says what is wrong and where."""
+"""Unusual files are adjusted correctly. Broken files raise an error that says what is wrong and where."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -74,13 +75,13 @@ def feather(table: pa.Table, **options: Any) -> Callable[[Path], Path]:
     return make
 
 
-def stream(table: pa.Table, whole: bool = True) -> Callable[[Path], Path]:
+def stream(table: pa.Table, complete: bool = True) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as out:
             out.write_table(table, max_chunksize=2)
         data = sink.getvalue().to_pybytes()
-        (folder / "in.arrows").write_bytes(data if whole else data[:-200])
+        (folder / "in.arrows").write_bytes(data if complete else data[:-200])
         return folder / "in.arrows"
 
     return make
@@ -119,11 +120,11 @@ def with_notes(folder: Path) -> Path:
     return folder
 
 
-def secret(folder: Path) -> Path:
+def unreadable(folder: Path) -> Path:
     path = text(GOOD)(folder)
     path.chmod(0)
     if os.access(path, os.R_OK):
-        pytest.skip("this user may read everything")
+        pytest.skip("this user may read all files")
     return path
 
 
@@ -139,79 +140,79 @@ def no_row_groups(folder: Path) -> Path:
     return folder / "in.parquet"
 
 
-def an_empty_part(folder: Path) -> Path:
+def one_file_without_rows(folder: Path) -> Path:
     return several(rows().slice(0, 2), rows().slice(0, 0), rows().slice(2))(folder)
 
 
-RIGHT: dict[str, Callable[[Path], Path]] = {
-    "as it should be": text(GOOD),
+UNUSUAL: dict[str, Callable[[Path], Path]] = {
+    "plain CSV": text(GOOD),
     "byte order mark": text(b"\xef\xbb\xbf" + GOOD.encode()),
-    "Windows line ends": text(GOOD.replace("\n", "\r\n")),
-    "no line end at the end": text(GOOD.rstrip()),
+    "Windows line endings": text(GOOD.replace("\n", "\r\n")),
+    "no line break at the end": text(GOOD.rstrip()),
     "empty lines at the end": text(GOOD + "\n\n"),
     "quoted numbers": text(GOOD.replace("0.7", '"0.7"').replace("0.8", '"0.8"')),
     "spaces around numbers": text(GOOD.replace(",0.3", ", 0.3 ")),
-    "numbers in other forms": text(GOOD.replace("0.7", "7e-1").replace("0.5", ".5")),
+    "other notations of numbers": text(GOOD.replace("0.7", "7e-1").replace("0.5", ".5")),
     "quoted column names": text(GOOD.replace("p_a", '"p_a"')),
-    "gzip without saying so": text(gzip.compress(GOOD.encode())),
-    "CSV under the name .txt": text(GOOD, "in.txt"),
-    "Parquet under the name .csv": lambda folder: parquet(rows())(folder).rename(folder / "in.csv"),
+    "gzip without the suffix": text(gzip.compress(GOOD.encode())),
+    "CSV with the suffix .txt": text(GOOD, "in.txt"),
+    "Parquet with the suffix .csv": lambda folder: parquet(rows())(folder).rename(folder / "in.csv"),
     "line breaks in another column": text(GOOD.replace("1,", '"1\n1",', 1)),
     "columns in another order": parquet(rows().select(["p_b", "id", "p_a"])),
     "float16": parquet(rows(p_a=np.array(A, np.float16), p_b=np.array(B, np.float16))),
-    "float32 beside float64": parquet(rows(p_a=np.array(A, np.float32))),
+    "float32 and float64": parquet(rows(p_a=np.array(A, np.float32))),
     "decimals": parquet(rows(p_a=[Decimal(str(x)) for x in A], p_b=[Decimal(str(x)) for x in B])),
     "dictionary columns": parquet(rows(p_a=pa.array(A).dictionary_encode(), p_b=pa.array(B).dictionary_encode())),
-    "nested columns beside": parquet(rows(tags=[["x"], None, [], ["y"]], place=[{"x": 1}] * 4)),
-    "a column of nulls beside": parquet(rows(nothing=pa.nulls(4))),
-    "one row a row group": parquet(rows(), row_group_size=1),
-    "Parquet of the first version": parquet(rows(), version="1.0", compression="gzip"),
+    "nested other columns": parquet(rows(tags=[["x"], None, [], ["y"]], place=[{"x": 1}] * 4)),
+    "another column of nulls": parquet(rows(nothing=pa.nulls(4))),
+    "one row per row group": parquet(rows(), row_group_size=1),
+    "Parquet version 1.0": parquet(rows(), version="1.0", compression="gzip"),
     "compressed Feather": feather(rows(), compression="zstd"),
     "Arrow stream": stream(rows()),
-    "a file without rows among others": an_empty_part,
-    "names with odd characters": lambda folder: parquet(rows())(folder).rename(folder / "ä b %20 [x].parquet"),
+    "one of several files without rows": one_file_without_rows,
+    "file name with special characters": lambda folder: parquet(rows())(folder).rename(folder / "ä b %20 [x].parquet"),
 }
 
 
-@pytest.mark.parametrize("kind", RIGHT)
-def test_files_that_are_only_unusual_give_the_right_result(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_unusual_files_are_adjusted_correctly(kind: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    path = RIGHT[kind](tmp_path / "in")
+    path = UNUSUAL[kind](tmp_path / "in")
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     got = np.column_stack([found.column("p_a").to_numpy(), found.column("p_b").to_numpy()])
     np.testing.assert_allclose(got, EXPECTED, rtol=0, atol=1e-3 if kind == "float16" else 1e-7)
 
 
-WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
+BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no such file": (lambda folder: folder / "x.csv", "there is no file {in}/x.csv"),
     "nothing matches": (lambda folder: folder / "*.csv", "no file matches {in}/*.csv"),
-    "empty folder": (empty_folder, "the folder {in}/sub holds no files"),
+    "empty folder": (empty_folder, "the folder {in}/sub contains no files"),
     "folder with other files": (
         with_notes,
-        "the folder {in} also holds notes.md, which is no table; name the files by",
+        "the folder {in} also contains notes.md, which is not a table; select the files by",
     ),
-    "unreadable": (secret, "{in}/in.csv cannot be read: permission denied"),
+    "unreadable": (unreadable, "{in}/in.csv cannot be read: permission denied"),
     "no bytes": (text(""), "{in}/in.csv is empty: it has no bytes at all"),
-    "only blanks": (text("\n \n"), "{in}/in.csv is empty"),
+    "only white space": (text("\n \n"), "{in}/in.csv is empty"),
     "header only": (text("id,p_a,p_b\n"), "{in}/in.csv has no rows"),
     "wrong delimiter": (
         text(GOOD.replace(",", ";")),
-        "{in}/in.csv has one column, 'id;p_a;p_b'; if ';' sets its columns apart, say delimiter=';'",
+        "{in}/in.csv has only one column, 'id;p_a;p_b'. If its columns are separated by ';', pass delimiter=';'",
     ),
-    "duplicate columns": (text(GOOD.replace("id", "p_a")), "{in}/in.csv has 2 columns called 'p_a'"),
+    "duplicate columns": (text(GOOD.replace("id", "p_a")), "{in}/in.csv has 2 columns named 'p_a'"),
     "words among numbers": (
         text(GOOD.replace("0.8", "high")),
         "row 1 of {in}/in.csv, column 'p_b' is 'high', which is not a number",
     ),
     "decimal commas": (
         text('id,p_a,p_b\n1,"0,7","0,3"\n'),
-        "row 0 of {in}/in.csv, column 'p_a' is '0,7', which is not a number; for decimal commas say decimal=','",
+        "row 0 of {in}/in.csv, column 'p_a' is '0,7', which is not a number; for decimal commas pass decimal=','",
     ),
     "decimal commas without quotes": (text("p_a,p_b\n0,7,0,3\n"), "Expected 2 columns, got 4: 0,7,0,3"),
     "too few entries": (
         text(GOOD + "5,0.5\n"),
-        "{in}/in.csv is not a table: CSV parse error: Row #6: Expected 3 columns, got 2: 5,0.5",
+        "{in}/in.csv is not a valid CSV file: CSV parse error: Row #6: Expected 3 columns, got 2: 5,0.5",
     ),
     "too many entries": (text(GOOD + "5,0.5,0.5,0.5\n"), "Expected 3 columns, got 4: 5,0.5,0.5,0.5"),
     "missing entry": (text(GOOD.replace("0.8", "")), "row 1 of {in}/in.csv, column 'p_b' is nan"),
@@ -220,23 +221,23 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "percentages": (text(GOOD.replace("0.8", "80%")), "row 1 of {in}/in.csv, column 'p_b' is '80%'"),
     "missing class": (
         text("id,p_a\n1,0.7\n"),
-        "none of the columns of {in}/in.csv, 'id', 'p_a', fit the classes 'a', 'b'; say which columns hold the prob",
+        "{in}/in.csv has the columns 'id', 'p_a'; no set of columns matches the classes 'a', 'b'. Select the columns",
     ),
-    "UTF-16": (text(GOOD.encode("utf-16")), "{in}/in.csv is not text in UTF-8: it holds zero bytes, as UTF-16 does"),
-    "zero bytes": (text(GOOD + "\0"), "{in}/in.csv is not text in UTF-8: it holds zero bytes"),
+    "UTF-16": (text(GOOD.encode("utf-16")), "{in}/in.csv is not UTF-8 text: it contains zero bytes, as UTF-16"),
+    "zero bytes": (text(GOOD + "\0"), "{in}/in.csv is not UTF-8 text: it contains zero bytes"),
     "JSON": (text(json.dumps([{"p_a": 1}])[1:-1], "in.csv"), "{in}/in.csv is JSON; convert it to CSV or Parquet"),
     "an Excel file": (text(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "in.csv"), "is an old Excel file; save it as CSV"),
     "an ORC file": (orc, "{in}/in.orc is an ORC file; pass pyarrow.dataset.dataset(path, format='orc')"),
-    "a zip archive": (zipped, "{in}/in.zip is a zip archive, but not one of NumPy; take out the table in it first"),
+    "a zip archive": (zipped, "{in}/in.zip is a zip archive, but not an NPZ file; extract the table from it first"),
     "truncated gzip": (
         cut(text(gzip.compress(GOOD.encode() * 99), "in.csv.gz"), 0.5),
         "{in}/in.csv.gz cannot be read: Truncated compressed stream",
     ),
-    "text under the name .parquet": (
+    "CSV with the suffix .parquet": (
         text(GOOD, "in.parquet"),
-        "{in}/in.parquet is not what its name says: it does not begin as Parquet does, but with b'id,p_a,p_b",
+        "the name of {in}/in.parquet says that it is Parquet, but its content is not: it begins with b'id,p_a,p_b",
     ),
-    "truncated Parquet": (cut(parquet(rows()), 0.6), "{in}/in.parquet is not a whole Parquet file: "),
+    "truncated Parquet": (cut(parquet(rows()), 0.6), "{in}/in.parquet is not a complete Parquet file: "),
     "damaged Parquet": (
         lambda folder: _damaged(parquet(rows(), compression="snappy", use_dictionary=False)(folder)),
         "{in}/in.parquet cannot be read: ",
@@ -248,37 +249,43 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "sums other than 1": (parquet(rows(p_b=[0.3, 0.8, 0.6, 0.9])), "the worst is row 3 of {in}/in.parquet, which sums"),
     "strings in a column": (
         parquet(rows(p_b=["0.3", "0.8", "0.6", "0.5"])),
-        "column 'p_b' of {in}/in.parquet holds string values, not probabilities; choose the columns with probabilities",
+        "column 'p_b' of {in}/in.parquet contains string values, not probabilities; select the columns with",
     ),
-    "lists in a column": (parquet(rows(p_b=[[0.3]] * 4)), "column 'p_b' of {in}/in.parquet holds list<"),
-    "a column of nulls": (parquet(rows(p_b=pa.nulls(4))), "column 'p_b' of {in}/in.parquet holds null values"),
+    "lists in a column": (parquet(rows(p_b=[[0.3]] * 4)), "column 'p_b' of {in}/in.parquet contains list<"),
+    "a column of nulls": (parquet(rows(p_b=pa.nulls(4))), "column 'p_b' of {in}/in.parquet contains null values"),
     "dates in a column": (
         parquet(rows(p_b=pa.array([1] * 4, pa.date32()))),
-        "holds date32[day] values, not probabilities",
+        "contains date32[day] values, not probabilities",
     ),
-    "a class in the path": (hive, "fit the classes 'a', 'b'; say which columns hold the probabilities"),
+    "a class in the path": (
+        hive,
+        "no set of columns matches the classes 'a', 'b'. Select the columns with probabilities",
+    ),
     "a column that others lack": (
         several(rows(), rows().drop_columns("id")),
-        "the columns change between files: {in}/1.parquet lacks 'id', compared with {in}/0.parquet",
+        "the files have different columns: compared with {in}/0.parquet, {in}/1.parquet has no column 'id'",
     ),
     "a column that changes its type": (
         several(rows(), rows(id=["x"] * 4)),
-        "column 'id' changes its type between files: it is int64 in {in}/0.parquet, but string in {in}/1.parquet",
+        "column 'id' has different types: it is int64 in {in}/0.parquet, but string in {in}/1.parquet",
     ),
     "a bad row in the second file": (
         several(rows(), rows(p_a=[0.7, 0.2, float("nan"), 0.5])),
         "row 2 of {in}/1.parquet, column 'p_a' is nan",
     ),
-    "truncated Feather": (cut(feather(rows()), 0.7), "{in}/in.feather is not a whole Arrow file"),
-    "truncated stream": (stream(rows(), whole=False), "{in}/in.arrows is not a whole Arrow stream"),
-    "truncated NPY": (cut(numpy_file(np.column_stack([A, B])), 0.9), "{in}/in.npy is not a whole NPY file of numbers"),
+    "truncated Feather": (cut(feather(rows()), 0.7), "{in}/in.feather is not a complete Arrow file"),
+    "truncated stream": (stream(rows(), complete=False), "{in}/in.arrows is not a complete Arrow stream"),
+    "truncated NPY": (
+        cut(numpy_file(np.column_stack([A, B])), 0.9),
+        "{in}/in.npy is not a complete NPY file of numbers",
+    ),
     "objects in NPY": (
         numpy_file(np.array([[A, None]], dtype=object)),
-        "{in}/in.npy is not a whole NPY file of numbers",
+        "{in}/in.npy is not a complete NPY file of numbers",
     ),
     "one dimension in NPY": (numpy_file(np.array(A)), "{in}/in.npy must have 2 dimensions (rows, classes)"),
-    "no matrix in NPZ": (numpy_file(None, y=np.zeros(3)), "{in}/in.npz has 0 matrices"),
-    "truncated NPZ": (cut(numpy_file(None, p=np.eye(2)), 0.8), "{in}/in.npz is not a whole NPZ file"),
+    "no matrix in NPZ": (numpy_file(None, y=np.zeros(3)), "{in}/in.npz contains no matrix of numbers"),
+    "truncated NPZ": (cut(numpy_file(None, p=np.eye(2)), 0.8), "{in}/in.npz is not a complete NPZ file"),
 }
 
 
@@ -289,14 +296,17 @@ def _damaged(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_files_that_cannot_be_used_are_refused_with_a_reason(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_files_are_refused_with_a_reason(kind: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    make, message = WRONG[kind]
+    make, message = BROKEN[kind]
     path = make(tmp_path / "in")
-    (tmp_path / "out.csv").write_text("what was there before")
+    (tmp_path / "out.csv").write_text("old content")
     with pytest.raises(br.BaserateError) as caught:
         br.adjust(path, RATES, out=tmp_path / "out.csv")
     assert message.replace("{in}", str(tmp_path / "in")) in str(caught.value)
-    assert (tmp_path / "out.csv").read_text() == "what was there before"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "out.csv"], "nothing is left over"
+    assert all(str(option) in str(caught.value) for option in caught.value.options)
+    suggested = re.findall(r"(?<![\w'])(columns|delimiter|decimal|normalize|from_logits)=", str(caught.value))
+    assert suggested == [option.name for option in caught.value.options]
+    assert (tmp_path / "out.csv").read_text() == "old content"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "out.csv"], "no temporary file is left"

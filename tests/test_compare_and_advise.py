@@ -86,7 +86,7 @@ class TestCompare:
         known = br.Rates.between(RATES - 0.02, RATES + 0.02, classes=["no", "yes"])
         bounds = br.compare(P, np.array(["no", "yes"])[Y], known, n_bootstrap=5)
         assert bounds.procedures == ("as predicted", "BGA log to a set", "BGA brier to a set")
-        assert "one best guess is needed" in bounds.notes[0]
+        assert "one rate per class is needed" in bounds.notes[0]
         survey = br.Rates.from_counts([450, 50], classes=["no", "yes"])
         one, two = (br.compare(P, np.array(["no", "yes"])[Y], survey, n_bootstrap=50) for _ in range(2))
         np.testing.assert_array_equal(one.low, two.low)

@@ -219,7 +219,7 @@ def test_a_column_of_weights_that_is_not_there() -> None:
         (da.ones((0, 3)), r"probs is empty: its shape is \(0, 3\)"),
         (da.ones((5, 3), chunks=2)[da.zeros(5, chunks=2) > 1], r"probs is empty: its shape is \(0, 3\)"),
         (da.ones((5, 3), dtype="complex64"), "must hold real numbers, but has dtype complex64"),
-        (dd.from_pandas(frame(5), npartitions=1), "column 'text' of probs holds String values"),
+        (dd.from_pandas(frame(5), npartitions=1), "column 'text' of probs contains String values"),
         (dd.from_pandas(frame(5), npartitions=1)[["p_a"]], "probs has 1 column; at least 2"),
         (dd.from_pandas(frame(5), npartitions=1)["p_a"], "must have 2 dimensions .* but is a Dask Series"),
         (dd.from_pandas(frame(5), npartitions=1)[["p_a", "p_b", "p_a"]], "several columns of one name"),
@@ -349,7 +349,7 @@ def test_apply_computes_nothing(unknown: bool) -> None:
     where = "row 50 of partition 1" if unknown else "row 800"
     with pytest.raises(br.errors.BadProbabilities, match=f"^{where}, column 2 is nan"):
         result.apply(bad[bad[:, 0] >= 0] if unknown else bad).partitions[1].compute()
-    with pytest.raises(br.errors.BadProbabilities, match=r"rows from row 0 .*do not sum to 1"):
+    with pytest.raises(br.errors.BadProbabilities, match=r"rows starting at row 0 do not sum to 1"):
         result.apply(bad[bad[:, 0] >= 0] if unknown else bad).partitions[0].compute()
 
 

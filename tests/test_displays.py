@@ -1,4 +1,4 @@
-"""Displays show the numbers that they hold, and can be read with few and many classes, names and rows."""
+"""Displays draw the numbers that they hold, and are readable with few and many classes, long names and many rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 import baserate as br
 from baserate.displays.movement import Panels, Triangle
-from baserate.displays.style import name_of, width_of
+from baserate.displays.style import short_class_name, text_width
 from baserate.errors import BadLabels, BadOption, BadProbabilities
 
 mpl.use("agg")
@@ -26,46 +26,47 @@ P3 = [[0.7, 0.25, 0.05], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.5, 0.2, 0.3], [0.3
 
 
 @pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
+def close_figures() -> Iterator[None]:
     yield
     plt.close("all")
 
 
 def predictions(k: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Predictions, what Bayes' rule makes of them for other rates, labels from that, and their rates."""
+    """Predictions, their adjustment to other rates by Bayes' rule, labels drawn from it, and its class rates."""
     rng = np.random.default_rng(seed)
-    few = min(n, 100_000)
-    p = np.exp(rng.normal(scale=2.0, size=(few, k)))
+    distinct = min(n, 100_000)
+    p = np.exp(rng.normal(scale=2.0, size=(distinct, k)))
     p /= p.sum(axis=1, keepdims=True)
     a = p * np.linspace(1.0, 0.1, k)
     a /= a.sum(axis=1, keepdims=True)
-    y = np.minimum((a.cumsum(axis=1) < rng.random((few, 1))).sum(axis=1), k - 1)
-    p, a, y = (np.tile(rows, (n // few, 1)) if rows.ndim == 2 else np.tile(rows, n // few) for rows in (p, a, y))
+    y = np.minimum((a.cumsum(axis=1) < rng.random((distinct, 1))).sum(axis=1), k - 1)
+    copies = n // distinct
+    p, a, y = (np.tile(rows, (copies, 1)) if rows.ndim == 2 else np.tile(rows, copies) for rows in (p, a, y))
     return p, a, y, a.mean(axis=0)
 
 
 def long_names(k: int) -> list[str]:
-    """300 characters each, as wide as they come, with what a formula would begin with."""
+    """Names of 300 wide characters, with dollar signs as in a formula."""
     return [f"$W_{j}" + "MW$" * 98 + f"_{j:03d}" for j in range(k)]
 
 
 def assert_readable(figure: Figure) -> None:
     """No text leaves the figure, and no two texts overlap."""
     figure.canvas.draw()
-    hidden = {text for ax in figure.axes for text in _not_drawn(ax)}
+    hidden = {text for ax in figure.axes for text in _hidden_texts(ax)}
     texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t not in hidden]
-    said = [text.get_text() for text in texts]
+    contents = [text.get_text() for text in texts]
     x0, y0, x1, y1 = np.array([text.get_window_extent().extents for text in texts]).T
     inside = (x0 >= -1) & (y0 >= -1) & (x1 <= figure.bbox.width + 1) & (y1 <= figure.bbox.height + 1)
-    assert inside.all(), [said[i] for i in np.flatnonzero(~inside)]
-    wide = np.minimum(x1[:, None], x1) - np.maximum(x0[:, None], x0)
-    high = np.minimum(y1[:, None], y1) - np.maximum(y0[:, None], y0)
-    pairs = np.argwhere(np.triu((wide > 1) & (high > 1), 1))
-    assert not len(pairs), [(said[i], said[j]) for i, j in pairs]
+    assert inside.all(), [contents[i] for i in np.flatnonzero(~inside)]
+    overlap_x = np.minimum(x1[:, None], x1) - np.maximum(x0[:, None], x0)
+    overlap_y = np.minimum(y1[:, None], y1) - np.maximum(y0[:, None], y0)
+    pairs = np.argwhere(np.triu((overlap_x > 1) & (overlap_y > 1), 1))
+    assert not len(pairs), [(contents[i], contents[j]) for i, j in pairs]
 
 
-def _not_drawn(ax: Axes) -> Iterator[Any]:
-    """Texts of axes that are switched off, and of ticks beyond the limits: they exist, but are not drawn."""
+def _hidden_texts(ax: Axes) -> Iterator[Any]:
+    """Text objects that matplotlib does not draw: those of axes that are off, and of ticks outside the limits."""
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         slack = 1e-9 * (high - low)
@@ -76,7 +77,7 @@ def _not_drawn(ax: Axes) -> Iterator[Any]:
             yield from (axis.label, axis.offsetText)
 
 
-DRAWN: dict[str, Callable[..., Any]] = {
+DRAW: dict[str, Callable[..., Any]] = {
     "rates": lambda p, a, y, r, c: br.RatesDisplay.from_predictions(p, r, classes=c),
     "set of rates": lambda p, a, y, r, c: br.RatesDisplay.from_predictions(p, br.Rates.of_population(r), classes=c),
     "movement": lambda p, a, y, r, c: br.MovementDisplay.from_predictions(p, a, classes=c),
@@ -90,7 +91,7 @@ DRAWN: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize("kind", DRAW)
 @pytest.mark.parametrize(
     ("k", "n", "named"),
     [
@@ -102,19 +103,19 @@ DRAWN: dict[str, Callable[..., Any]] = {
         (100, 2000, False),
     ],
 )
-def test_every_text_can_be_read(kind: str, k: int, n: int, named: bool) -> None:
-    assert_readable(DRAWN[kind](*predictions(k, n), long_names(k) if named else None).figure_)
+def test_all_texts_are_readable(kind: str, k: int, n: int, named: bool) -> None:
+    assert_readable(DRAW[kind](*predictions(k, n), long_names(k) if named else None).figure_)
 
 
 @pytest.mark.parametrize("kind", ["movement", "reliability"])
 @pytest.mark.parametrize("k", [2, 3, 10])
-def test_a_million_rows(kind: str, k: int) -> None:
-    assert_readable(DRAWN[kind](*predictions(k, 1_000_000), None).figure_)
+def test_displays_of_a_million_rows_are_readable(kind: str, k: int) -> None:
+    assert_readable(DRAW[kind](*predictions(k, 1_000_000), None).figure_)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_ten_million_rows(k: int) -> None:
+def test_displays_of_ten_million_rows_count_every_row(k: int) -> None:
     p, a, y, _ = predictions(k, 10_000_000)
     display = br.MovementDisplay.from_predictions(p, a)
     assert_readable(display.figure_)
@@ -133,19 +134,19 @@ def test_ten_million_rows(k: int) -> None:
         ([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]], [0.75, 0.25], "brier"),
     ],
 )
-def test_geometry_can_be_read(case: Any, named: bool) -> None:
+def test_texts_of_geometry_display_are_readable(case: Any, named: bool) -> None:
     p, rates, loss = case
     names = long_names(len(rates)) if named else None
     assert_readable(br.GeometryDisplay.from_predictions(p, rates, loss=loss, classes=names).figure_)
 
 
-def test_the_older_displays_can_be_read() -> None:
+def test_texts_of_sensitivity_and_comparison_display_are_readable() -> None:
     p, _, y, rates = predictions(3, 200)
     assert_readable(br.SensitivityDisplay.from_predictions(p, rates).figure_)
     assert_readable(br.ComparisonDisplay.from_predictions(p, y, rates, n_bootstrap=20).figure_)
 
 
-def test_several_displays_share_a_figure() -> None:
+def test_several_displays_can_share_a_figure() -> None:
     p, a, y, rates = predictions(3, 60)
     figure, axes = plt.subplots(2, 3, figsize=(18, 11), layout="constrained")
     for ax, display in zip(
@@ -166,23 +167,23 @@ def test_several_displays_share_a_figure() -> None:
 
 
 class TestNames:
-    def test_a_name_is_text_and_no_formula(self) -> None:
+    def test_names_are_not_parsed_as_formulas(self) -> None:
         _, ax = plt.subplots()
-        drawn = ax.set_title(name_of(r"$\frac{1}$ a_b"))
-        ax.figure.canvas.draw()  # a formula that is none would raise
+        drawn = ax.set_title(short_class_name(r"$\frac{1}$ a_b"))
+        ax.figure.canvas.draw()  # raises if the name is parsed as a formula
         assert drawn._preprocess_math(drawn.get_text()) == (r"$\frac{1}$ a_b", False)
 
     def test_long_names_keep_both_ends(self) -> None:
-        name = name_of("begin" + "x" * 300 + "end", 1.5)
+        name = short_class_name("begin" + "x" * 300 + "end", 1.5)
         assert name.startswith("begin")
         assert name.endswith("xend")
         assert "…" in name
-        assert 1.3 < width_of(name) <= 1.5
-        assert name_of("two\nlines\tand \x00") == "two lines and ?"
+        assert 1.3 < text_width(name) <= 1.5
+        assert short_class_name("two\nlines\tand \x00") == "two lines and ?"
 
 
 class TestRates:
-    def test_markers_are_where_the_numbers_are(self) -> None:
+    def test_markers_are_drawn_at_the_rates(self) -> None:
         p, _, _, rates = predictions(4, 50)
         result = br.adjust(p, rates, classes=list("abcd"))
         display = br.RatesDisplay.from_adjustment(result)
@@ -190,27 +191,29 @@ class TestRates:
         for label, values in (("as predicted", result.before), ("adjusted", result.rates), ("wanted", rates)):
             np.testing.assert_allclose(marks[label].get_xdata(), 100 * values, atol=1e-7)
             np.testing.assert_array_equal(marks[label].get_ydata(), range(4))
-        assert len({line.get_marker() for line in marks.values()}) == 3, "also in grey"
+        assert len({line.get_marker() for line in marks.values()}) == 3, (
+            "markers differ, so that the figure can be read in grey"
+        )
         assert [t.get_text() for t in display.ax_.get_yticklabels()] == list("abcd")
 
-    def test_a_set_is_drawn_as_intervals(self) -> None:
+    def test_a_rate_set_is_drawn_as_intervals(self) -> None:
         p = predictions(3, 50)[0]
         display = br.RatesDisplay.from_predictions(p, br.Rates.between([0.4, 0.1, None], [0.5, 0.3, None]))
         bars = display.ax_.containers[0]
         low, high = br.Rates.between([0.4, 0.1, None], [0.5, 0.3, None]).bounds()
         np.testing.assert_allclose([bar.get_x() for bar in bars], 100 * low)
         np.testing.assert_allclose([bar.get_x() + bar.get_width() for bar in bars], 100 * high)
-        assert "wanted: any rate in here" in display.ax_.get_legend_handles_labels()[1]
+        assert "wanted: any rate in the interval" in display.ax_.get_legend_handles_labels()[1]
 
-    def test_of_many_classes_those_that_changed_most(self) -> None:
+    def test_the_classes_that_changed_most_are_shown(self) -> None:
         p, _, _, rates = predictions(50, 200)
         display = br.RatesDisplay.from_predictions(p, rates)
         change = np.abs(display.rates - display.before)
         assert len(display.shown_) == 30
         assert change[display.shown_].min() >= np.delete(change, display.shown_).max()
-        assert "20 classes that changed no more: not shown" in display.ax_.get_xlabel()
+        assert "not shown: 20 classes with smaller changes" in display.ax_.get_xlabel()
 
-    def test_small_axes_get_fewer_rows(self) -> None:
+    def test_small_axes_show_fewer_classes(self) -> None:
         figure, ax = plt.subplots(figsize=(5, 2.5), layout="constrained")
         p, _, _, rates = predictions(50, 200)
         display = br.RatesDisplay.from_predictions(p, rates, ax=ax)
@@ -218,14 +221,14 @@ class TestRates:
         assert display.figure_ is figure
         assert 2 < len(display.shown_) < 12
 
-    def test_a_loaded_adjustment_is_enough(self, tmp_path: Any) -> None:
+    def test_a_loaded_adjustment_can_be_drawn(self, tmp_path: Any) -> None:
         br.adjust(P3, [0.5, 0.4, 0.1]).save(tmp_path / "shift.json")
         display = br.RatesDisplay.from_adjustment(br.load(tmp_path / "shift.json"))
         np.testing.assert_allclose(display.rates, [0.5, 0.4, 0.1], atol=1e-9)
 
 
 class TestMovement:
-    def test_few_rows_are_points(self) -> None:
+    def test_few_rows_are_drawn_as_points(self) -> None:
         p, a, *_ = predictions(4, 20)
         display = br.MovementDisplay.from_predictions(p, a)
         assert len(display.axes_) == 4
@@ -235,7 +238,7 @@ class TestMovement:
             np.testing.assert_array_equal(points.get_ydata(), a[:, j])
             assert ax.get_title() == f"class {j}"
 
-    def test_many_rows_are_counted(self) -> None:
+    def test_many_rows_are_counted_in_cells(self) -> None:
         p, a, *_ = predictions(4, 300_000)
         movement = br.MovementDisplay.from_predictions(p, a).movement
         assert isinstance(movement, Panels)
@@ -243,15 +246,15 @@ class TestMovement:
             expected = np.histogram2d(p[:, j], a[:, j], bins=50, range=[[0, 1], [0, 1]])[0]
             np.testing.assert_array_equal(movement.counts[j], expected)
 
-    def test_twelve_panels_of_many_classes(self) -> None:
+    def test_many_classes_have_twelve_panels(self) -> None:
         p, a, *_ = predictions(40, 50)
         display = br.MovementDisplay.from_predictions(p, a, classes=[f"c{j}" for j in range(40)])
         change = np.abs(a.mean(axis=0) - p.mean(axis=0))
         assert sorted(display.movement.shown) == sorted(np.argsort(-change)[:12])
         assert len(display.figure_.axes) == 12
-        assert display.figure_.get_supxlabel() == "28 classes that changed no more: not shown"
+        assert display.figure_.get_supxlabel() == "not shown: 28 classes with smaller changes"
 
-    def test_three_classes_are_a_map(self) -> None:
+    def test_three_classes_are_drawn_in_a_triangle(self) -> None:
         p, a, *_ = predictions(3, 20)
         display = br.MovementDisplay.from_predictions(p, a)
         corners = np.array([[0, 0], [1, 0], [0.5, np.sqrt(3) / 2]])
@@ -259,7 +262,7 @@ class TestMovement:
         np.testing.assert_allclose(lines["as predicted"].get_xydata(), p @ corners)
         np.testing.assert_allclose(lines["adjusted"].get_xydata(), a @ corners)
 
-    def test_cells_of_the_map_hold_every_row_once(self) -> None:
+    def test_cells_of_the_triangle_count_every_row_once(self) -> None:
         p, a, *_ = predictions(3, 400_000)
         movement = br.MovementDisplay.from_predictions(p, a).movement
         assert isinstance(movement, Triangle)
@@ -275,7 +278,7 @@ class TestMovement:
 
     @pytest.mark.parametrize("k", [2, 3, 5])
     @pytest.mark.parametrize("n", [50, 3000])
-    def test_entries_outside_0_and_1_are_seen(self, k: int, n: int) -> None:
+    def test_entries_outside_0_and_1_are_visible(self, k: int, n: int) -> None:
         p, _, _, rates = predictions(k, n)
         a = br.additive(p, rates).probs
         assert a.min() < 0
@@ -286,7 +289,7 @@ class TestMovement:
             assert low == min(0.0, a[:, display.movement.shown].min())
             assert high == max(1.0, a[:, display.movement.shown].max())
 
-    def test_dataframes_bring_their_names(self) -> None:
+    def test_column_names_of_dataframes_are_shown(self) -> None:
         pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(P3, columns=["a", "b", "c"])
         display = br.MovementDisplay.from_predictions(frame, br.adjust(frame, [0.5, 0.4, 0.1]).probs)
@@ -296,26 +299,26 @@ class TestMovement:
         ("before", "after", "message"),
         [
             ([[0.5, 0.5]], [[0.5, 0.5], [0.1, 0.9]], r"probs has shape \(1, 2\), but adjusted has shape \(2, 2\)"),
-            ([[-3.0, 3.0]], [[0.5, 0.5]], "probs must lie between 0 and 1, but has values from -3 to 3"),
-            ([[np.nan, 0.5]], [[0.5, 0.5]], "probs must lie between 0 and 1"),
-            ([[0.5, 0.5]], [[0.5, np.inf]], "adjusted has values that are not finite"),
+            ([[-3.0, 3.0]], [[0.5, 0.5]], "probs must be between 0 and 1, but has values from -3 to 3"),
+            ([[np.nan, 0.5]], [[0.5, 0.5]], "probs must be between 0 and 1"),
+            ([[0.5, 0.5]], [[0.5, np.inf]], "adjusted contains values that are not finite"),
         ],
     )
-    def test_what_is_no_prediction_is_refused(self, before: Any, after: Any, message: str) -> None:
+    def test_invalid_predictions_are_refused(self, before: Any, after: Any, message: str) -> None:
         with pytest.raises(BadProbabilities, match=message):
             br.MovementDisplay.from_predictions(before, after)
 
-    def test_the_number_of_axes_must_fit(self) -> None:
+    def test_the_number_of_axes_must_be_the_number_of_panels(self) -> None:
         _, axes = plt.subplots(1, 2)
-        with pytest.raises(BadOption, match="three classes are one map, not 2"):
+        with pytest.raises(BadOption, match="axes must have one entry for three classes, but has 2"):
             br.MovementDisplay.from_predictions(P3, P3, axes=axes)
-        with pytest.raises(BadOption, match="1 panel cannot be drawn into 2 axes"):
+        with pytest.raises(BadOption, match="axes must have one entry per panel, 1 in total, but has 2"):
             br.MovementDisplay.from_predictions([[0.5, 0.5]], [[0.5, 0.5]], axes=axes)
         assert br.MovementDisplay.from_predictions(P3, P3, axes=axes[0]).axes_[0] is axes[0]
 
 
 class TestReliability:
-    def test_bins_by_brute_force(self) -> None:
+    def test_curves_agree_with_a_direct_computation(self) -> None:
         p, a, y, _ = predictions(4, 1000)
         display = br.ReliabilityDisplay.from_predictions(p, a, y, n_bins=5, confidence=0.9)
         assert display.what == "the most probable class"
@@ -333,7 +336,7 @@ class TestReliability:
         np.testing.assert_array_equal(drawn["adjusted"].get_ydata(), display.after.observed)
         np.testing.assert_array_equal(drawn["as predicted"].get_xdata(), display.before.predicted)
 
-    def test_one_class_by_name(self) -> None:
+    def test_one_class_can_be_selected_by_name(self) -> None:
         p, a, y, _ = predictions(3, 100)
         names = ["x", "y", "z"]
         display = br.ReliabilityDisplay.from_predictions(p, a, np.array(names)[y], of="z", n_bins=1, classes=names)
@@ -341,7 +344,7 @@ class TestReliability:
         assert display.after.predicted == pytest.approx(a[:, 2].mean())
         assert display.after.observed == pytest.approx((y == 2).mean())
 
-    def test_equal_probabilities_stay_together(self) -> None:
+    def test_equal_probabilities_share_a_bin(self) -> None:
         p = np.array([[1.0, 0.0]] * 90 + [[0.2, 0.8]] * 10)
         display = br.ReliabilityDisplay.from_predictions(p, p, [0] * 90 + [1] * 10)
         np.testing.assert_array_equal(display.before.counts, [90, 10])
@@ -354,25 +357,25 @@ class TestReliability:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"kind": "bottom"}, "kind must be 'class', or 'top' without of="),
-            ({"kind": "top", "of": 1}, "kind must be 'class', or 'top' without of="),
+            ({"kind": "bottom"}, "kind must be 'class', or 'top' if of is None, but kind is"),
+            ({"kind": "top", "of": 1}, "kind must be 'class', or 'top' if of is None, but kind is"),
             ({"kind": "class"}, "of must be one of the classes 0, 1, 2, not None"),
             ({"of": 7}, "of must be one of the classes 0, 1, 2, not 7"),
             ({"n_bins": 0}, "n_bins must be a whole number above 0"),
             ({"confidence": 95}, "confidence must be a number between 0 and 1"),
         ],
     )
-    def test_bad_options(self, options: dict[str, Any], message: str) -> None:
+    def test_bad_options_are_refused(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(BadOption, match=message):
             br.ReliabilityDisplay.from_predictions(P3, P3, [0, 1, 2, 0, 1], **options)
 
-    def test_labels_must_fit(self) -> None:
+    def test_the_number_of_labels_must_match(self) -> None:
         with pytest.raises(BadLabels, match=r"y has shape \(2,\), but there are 5 predictions of 3 classes"):
             br.ReliabilityDisplay.from_predictions(P3, P3, [0, 1])
 
 
 class TestRateSensitivity:
-    def test_bars_are_what_the_certificate_says(self) -> None:
+    def test_bars_show_the_sensitivity_of_the_certificate(self) -> None:
         p, _, _, rates = predictions(6, 100)
         result = br.adjust(p, rates)
         display = br.RateSensitivityDisplay.from_adjustment(result)
@@ -381,14 +384,14 @@ class TestRateSensitivity:
         np.testing.assert_allclose([bars[i] for i in range(6)], expected)
         assert [t.get_text() for t in display.ax_.get_yticklabels()] == [str(j) for j in display.shown_]
 
-    def test_the_title_is_true(self) -> None:
+    def test_the_rule_in_the_title_predicts_the_guarantee(self) -> None:
         p, _, _, rates = predictions(3, 100)
         result, step = br.adjust(p, rates), np.array([-0.01, 0.0, 0.01]) / 100
         fall = result.what_if(rates + step).certificate.loss_reduction - result.certificate.loss_reduction
         bars = br.RateSensitivityDisplay.from_adjustment(result).sensitivity / 100
         assert fall == pytest.approx(0.01 * (bars[2] - bars[0]), rel=1e-2)
 
-    def test_a_thousand_classes(self) -> None:
+    def test_the_longest_of_a_thousand_bars_are_shown(self) -> None:
         rng = np.random.default_rng(0)
         known = rng.normal(size=1000)
         known[:3] = np.nan
@@ -396,13 +399,13 @@ class TestRateSensitivity:
         assert_readable(display.figure_)
         assert np.abs(known[display.shown_]).min() >= np.nanmax(np.abs(np.delete(known, display.shown_)))
         assert (np.diff(known[display.shown_]) <= 0).all()
-        assert "967 classes whose bars are no longer: not shown" in display.ax_.get_xlabel()
-        assert "3 classes of rate 0: no bar" in display.ax_.get_xlabel()
+        assert "not shown: 967 classes with shorter bars" in display.ax_.get_xlabel()
+        assert "not shown: 3 classes with rate 0" in display.ax_.get_xlabel()
 
-    def test_bounds_have_their_own_title(self) -> None:
+    def test_the_title_explains_active_bounds(self) -> None:
         p = predictions(3, 50)[0]
         display = br.RateSensitivityDisplay.from_predictions(p, br.Rates.between([0.5, None, None], None))
-        assert display.ax_.get_title(loc="left").startswith("Raising the bound that holds a class")
+        assert display.ax_.get_title(loc="left").startswith("Raising the active bound of a class")
 
 
 class TestGeometry:
@@ -414,7 +417,7 @@ class TestGeometry:
             answer = br.adjust(P3, [0.5, 0.4, 0.1], loss=loss, bounded=bounded).probs
             np.testing.assert_allclose(path[0], P3[row], atol=1e-12)
             np.testing.assert_allclose(path[-2:], [answer[row]] * 2, atol=1e-9)
-            assert np.abs(np.diff(path, axis=0)).max() < 0.05, "a path, not a jump"
+            assert np.abs(np.diff(path, axis=0)).max() < 0.05, "the path has no jumps"
 
     def test_unbounded_brier_leaves_the_triangle_in_a_straight_line(self) -> None:
         example = br.GeometryDisplay.from_predictions(P3, [0.5, 0.4, 0.1]).example
@@ -424,38 +427,38 @@ class TestGeometry:
         straight = (1 - t) * example.before[0] + t * example.unbounded[0]
         np.testing.assert_allclose(example.unbounded_path[1:-1], straight, atol=1e-12)
 
-    def test_two_rows_of_two_classes_are_the_figure_of_the_paper(self) -> None:
+    def test_two_rows_of_two_classes_give_figure_1_of_the_paper(self) -> None:
         display = br.GeometryDisplay.from_predictions([[0.9, 0.1], [0.3, 0.7]], [0.75, 0.25])
         lines = {line.get_label(): line.get_xydata() for line in display.ax_.get_lines()}
         np.testing.assert_allclose(lines["p: row 0"], [[0.1, 0.7]])
         np.testing.assert_allclose(lines["unbounded adjustment (UGA)"], [[-0.05, 0.55]])  # p minus 0.15
         np.testing.assert_allclose(lines["bounded adjustment (BGA)"], [[0.0, 0.5]], atol=1e-9)
         np.testing.assert_allclose(lines["mean = wanted rates"].mean(axis=1) - 0.25, 0.0, atol=1e-12)
-        np.testing.assert_allclose(lines["and all within [0, 1]"], [[0.0, 0.5], [0.5, 0.0]])
+        np.testing.assert_allclose(lines["and entries within [0, 1]"], [[0.0, 0.5], [0.5, 0.0]])
 
     @pytest.mark.parametrize("rates", [[1.0, 0.0, 0.0], [0.6, 0.4, 0.0]])
     @pytest.mark.parametrize("loss", ["brier", "log"])
-    def test_rates_of_zero(self, rates: list[float], loss: str) -> None:
+    def test_paths_end_at_the_adjustment_if_rates_are_0(self, rates: list[float], loss: str) -> None:
         example = br.GeometryDisplay.from_predictions(P3, rates, loss=loss).example
         np.testing.assert_allclose(example.bounded_path[-1], example.bounded[0])
 
-    def test_one_row_and_sets_of_rates(self) -> None:
+    def test_a_single_row_and_a_rate_set_can_be_drawn(self) -> None:
         assert_readable(br.GeometryDisplay.from_predictions([[0.4, 0.6]], [0.3, 0.7]).figure_)
         near = br.Rates.between([0.5, None, None], [0.6, None, None])
         example = br.GeometryDisplay.from_predictions(P3, near).example
         assert example.wanted[0] == pytest.approx(0.5)
 
-    def test_more_classes_have_no_picture(self) -> None:
-        with pytest.raises(BadOption, match="only predictions of 2 or 3 classes can be drawn as geometry, not of 4"):
+    def test_more_than_three_classes_are_refused(self) -> None:
+        with pytest.raises(BadOption, match="GeometryDisplay supports only 2 or 3 classes, but probs has 4"):
             br.GeometryDisplay.from_predictions(np.full((2, 4), 0.25), [0.25] * 4)
 
     @pytest.mark.parametrize("row", [5, -6, 1.0, True])
-    def test_bad_rows(self, row: Any) -> None:
-        with pytest.raises(BadOption, match="row must be one of the row numbers 0 to 4"):
+    def test_bad_row_numbers_are_refused(self, row: Any) -> None:
+        with pytest.raises(BadOption, match="row must be a row number from 0 to 4"):
             br.GeometryDisplay.from_predictions(P3, [0.5, 0.4, 0.1], row=row)
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def refuse(name: str, *rest: Any, **options: Any) -> Any:
@@ -465,6 +468,6 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     p, a, y, rates = predictions(3, 10)
-    for draw in (*DRAWN.values(), lambda p, a, y, r, c: br.GeometryDisplay.from_predictions(p, r)):
+    for draw in (*DRAW.values(), lambda p, a, y, r, c: br.GeometryDisplay.from_predictions(p, r)):
         with pytest.raises(ImportError, match=r"baserate\[plot\]"):
-            draw(p, a, y, rates, list("abc"[: len(rates)]) if draw is DRAWN["movement"] else None)
+            draw(p, a, y, rates, list("abc"[: len(rates)]) if draw is DRAW["movement"] else None)

@@ -409,7 +409,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: fitted().adapt(X, {0: 0.5, 1: 0.3, 7: 0.2}),
         BadRates,
-        "no rate for 2; 7 is not among the classes 0, 1, 2",
+        "no entry for 2 (it has 0, 1, 7); 7 is not among the classes 0, 1, 2",
     ),
     (lambda: fitted().adapt(X[:, :2], RATES), ValueError, "X has 2 features, but LogisticRegression is expecting 4"),
     (lambda: fitted().adapt(X, RATES).predict_proba(X[:, :3]), ValueError, "X has 3 features"),

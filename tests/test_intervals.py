@@ -1,4 +1,4 @@
-"""What a survey says about a batch: against SciPy, by enumeration, and by simulation."""
+"""Prediction intervals for the rates of a batch, compared with SciPy, enumeration and simulation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_bounds_are_beta_binomial_quantiles(m: int, n: int, k: int, confidence: 
     tail = (1 - confidence) / (2 * k)
     expected_low = 0 if x == 0 else betabinom.ppf(tail, n, x, m - x + 1)
     expected_high = n if x == m else betabinom.isf(tail, n, x + 1, m - x)
-    # Where a tail equals the asked probability to the last digit, rounding decides; so compare the tails themselves.
+    # If the probability of a tail equals the limit up to the last digit, rounding decides which count is the bound.
+    # Then the probabilities are compared instead.
     if round(high[0] * n) != expected_high:
         assert betabinom.sf(min(high[0] * n, expected_high), n, x + 1, m - x) == pytest.approx(tail, rel=1e-6)
     if round(low[0] * n) != expected_low:
@@ -38,8 +39,8 @@ def test_bounds_are_beta_binomial_quantiles(m: int, n: int, k: int, confidence: 
 
 @pytest.mark.parametrize(("m", "n"), [(3, 7), (20, 5), (12, 40), (30, 30)])
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
-def test_two_classes_are_covered_whatever_the_rate(m: int, n: int, confidence: float) -> None:
-    # Summed over all surveys and batches that there are, so no simulation error.
+def test_intervals_of_two_classes_have_the_stated_coverage_at_every_rate(m: int, n: int, confidence: float) -> None:
+    # The sum over all possible surveys and batches is exact; a simulation would have sampling error.
     inside = np.zeros((m + 1, n + 1))
     for x in range(m + 1):
         low, high = br.Rates.from_counts([x, m - x], confidence).bounds(n)
@@ -50,7 +51,7 @@ def test_two_classes_are_covered_whatever_the_rate(m: int, n: int, confidence: f
 
 
 @pytest.mark.parametrize("counts", [[0, 5], [3, 17], [200, 1], [40, 0]])
-def test_without_a_batch_they_are_clopper_and_pearson(counts: list[int]) -> None:
+def test_bounds_without_a_batch_size_are_clopper_pearson_intervals(counts: list[int]) -> None:
     low, high = br.Rates.from_counts(counts, 0.9).bounds()
     expected = binomtest(counts[0], sum(counts)).proportion_ci(0.9, method="exact")
     np.testing.assert_allclose([low[0], high[0]], expected, atol=1e-12)
@@ -59,25 +60,25 @@ def test_without_a_batch_they_are_clopper_and_pearson(counts: list[int]) -> None
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000])
-def test_a_population_covers_its_batches(n: int) -> None:
+def test_intervals_of_a_population_have_the_stated_coverage(n: int) -> None:
     for rates in ([0.5, 0.5], [0.999, 0.001]):
         low, high = br.Rates.of_population(rates, 0.95).bounds(n)
         y = np.arange(n + 1)
         inside = (y / n >= low[0] - 1e-12) & (y / n <= high[0] + 1e-12)
         assert binom.pmf(y, n, rates[0])[inside].sum() >= 0.95
-        # and not by giving everything away: without one more case at either end it would not
+        # The interval is not wider than necessary.
         if n > 10:
             assert binom.pmf(y, n, rates[0])[inside].sum() < 0.995
 
 
 @pytest.mark.parametrize(("k", "m", "n"), CELLS)
-def test_coverage_and_width_in_every_cell(k: int, m: int, n: int) -> None:
+def test_surveys_are_covered_and_no_wider_than_bonferroni(k: int, m: int, n: int) -> None:
     cell = simulate(k, m, n, draws=300, seed=1)
     assert cell.covered >= CONFIDENCE - 4 * cell.standard_error
     assert cell.width <= cell.bonferroni + 1e-12
 
 
-def test_a_population_with_tiny_classes_is_covered() -> None:
+def test_intervals_of_a_population_with_rare_classes_have_the_stated_coverage() -> None:
     rng = np.random.default_rng(0)
     rates = np.geomspace(1, 1e-4, 10) / np.geomspace(1, 1e-4, 10).sum()
     known = br.Rates.of_population(rates)
@@ -87,7 +88,7 @@ def test_a_population_with_tiny_classes_is_covered() -> None:
 
 @pytest.mark.stress
 @pytest.mark.parametrize(("k", "m", "n"), [*CELLS, (100, 20, 1000), (100, 5000, 1000)])
-def test_coverage_with_more_draws(k: int, m: int, n: int) -> None:
+def test_surveys_are_covered_in_many_simulations(k: int, m: int, n: int) -> None:
     cell = simulate(k, m, n, draws=20_000, seed=2)
     assert cell.covered >= CONFIDENCE - 3 * cell.standard_error
     assert cell.width <= cell.bonferroni + 1e-12

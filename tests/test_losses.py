@@ -1,4 +1,4 @@
-"""The battery: every registered loss, whoever wrote it, has to pass all of this."""
+"""Shared tests that every registered loss must pass, including losses from outside the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inner_points(k: int, n: int = 8, seed: int = 0) -> Array:
 
 
 def dual_points(loss: Loss, k: int, n: int = 12, seed: int = 1) -> Array:
-    """Dual points whose rows lie inside the simplex as well as on its faces."""
+    """Dual points whose predictions lie inside the simplex and on its faces."""
     rng = np.random.default_rng(seed)
     eta = loss.link(inner_points(k, n, seed))
     return eta + np.ptp(eta, axis=1, keepdims=True) * rng.normal(size=(n, k)) * rng.uniform(0, 2, size=(n, 1))
@@ -34,7 +34,7 @@ def tangent(k: int, seed: int) -> Array:
 
 
 def brute_force(loss: Loss, x: Array) -> float:
-    """Smallest ``phi(a) - <x, a>`` on the simplex that a general solver finds from several starts."""
+    """The smallest ``phi(a) - <x, a>`` on the simplex that SLSQP finds from several starting points."""
     k = len(x)
     best = np.inf
     for start in [np.full(k, 1 / k), *(0.9 * np.eye(k) + 0.1 / k)]:
@@ -61,18 +61,18 @@ def test_gradient_is_the_derivative_of_phi(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_link_is_the_gradient_up_to_a_constant_a_row(loss: Loss, k: int) -> None:
+def test_link_is_the_gradient_up_to_a_constant_per_row(loss: Loss, k: int) -> None:
     p = inner_points(k)
     difference = loss.link(p) - loss.gradient(p)
     np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], p.shape), rtol=1e-9, atol=1e-9)
 
 
 @every_loss
-def test_stiffness_where_there_is_one_is_the_derivative_of_the_gradient(loss: Loss, k: int) -> None:
+def test_stiffness_is_the_derivative_of_the_gradient(loss: Loss, k: int) -> None:
     p, h = inner_points(k), 1e-6
     stiffness = loss.stiffness(p)
     if stiffness is None:
-        assert not isinstance(loss, (br.losses.Log, br.losses.Brier)), "these promise one"
+        assert not isinstance(loss, (br.losses.Log, br.losses.Brier)), "these losses define it"
         return
     for j in range(k):
         step = h * np.eye(k)[j]
@@ -81,27 +81,27 @@ def test_stiffness_where_there_is_one_is_the_derivative_of_the_gradient(loss: Lo
 
 
 @every_loss
-def test_row_map_undoes_link(loss: Loss, k: int) -> None:
+def test_row_map_is_the_inverse_of_link(loss: Loss, k: int) -> None:
     p = inner_points(k)
     np.testing.assert_allclose(loss.row_map(loss.link(p)), p, rtol=0, atol=1e-12)
 
 
 @every_loss
-def test_row_map_gives_rows_of_the_simplex(loss: Loss, k: int) -> None:
+def test_row_map_returns_probabilities_that_sum_to_one(loss: Loss, k: int) -> None:
     a = loss.row_map(dual_points(loss, k, n=50))
     assert a.min() >= 0
     np.testing.assert_allclose(a.sum(axis=1), 1, rtol=0, atol=1e-13)
 
 
 @every_loss
-def test_row_map_ignores_a_constant(loss: Loss, k: int) -> None:
+def test_row_map_does_not_change_if_a_constant_is_added(loss: Loss, k: int) -> None:
     x = dual_points(loss, k)
     size = np.ptp(x)
     np.testing.assert_allclose(loss.row_map(x + size), loss.row_map(x), rtol=0, atol=1e-6)
 
 
 @every_loss
-def test_row_map_is_as_good_as_a_brute_force_solver(loss: Loss, k: int) -> None:
+def test_row_map_agrees_with_a_general_solver(loss: Loss, k: int) -> None:
     x = dual_points(loss, k)
     x -= x.max(axis=1, keepdims=True)
     a = loss.row_map(x)
@@ -113,7 +113,7 @@ def test_row_map_is_as_good_as_a_brute_force_solver(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_conjugate_is_the_value_of_the_row_problem(loss: Loss, k: int) -> None:
+def test_conjugate_agrees_with_its_definition(loss: Loss, k: int) -> None:
     x = dual_points(loss, k)
     a = loss.row_map(x)
     np.testing.assert_allclose(
@@ -125,8 +125,8 @@ def test_conjugate_is_the_value_of_the_row_problem(loss: Loss, k: int) -> None:
 @pytest.mark.parametrize("bounded", [True, False])
 def test_jacobian_is_the_derivative_of_row_map(loss: Loss, k: int, bounded: bool) -> None:
     if not bounded and loss.domain == br.losses.NONNEGATIVE:
-        pytest.skip("the unbounded problem is the bounded one")
-    # Unbounded points stay near predictions, where every loss has an unbounded row map.
+        pytest.skip("unbounded adjustment equals bounded adjustment")
+    # Unbounded row maps are tested near predictions, where all losses have one.
     x = dual_points(loss, k, n=40) if bounded else loss.link(inner_points(k, 12))
     d, compared = tangent(k, 3), 0
     for row in x:
@@ -134,7 +134,7 @@ def test_jacobian_is_the_derivative_of_row_map(loss: Loss, k: int, bounded: bool
         up, down = (loss.row_map((row + s * h * d)[None], bounded=bounded)[0] for s in (1, -1))
         a = loss.row_map(row[None], bounded=bounded)
         if bounded and (((up > 0) != (a[0] > 0)) | ((down > 0) != (a[0] > 0)) | ((a[0] > 0) & (a[0] < 1e-3))).any():
-            continue  # at a kink there is no derivative, and close to one no numeric derivative
+            continue  # at or near a kink finite differences are not the derivative
         numeric = (up - down) / (2 * h)
         given = loss.jacobian(a, np.ones(1), bounded=bounded)
         np.testing.assert_allclose(given @ d, numeric, rtol=2e-4, atol=2e-5 * (1 + np.abs(numeric).max()))
@@ -145,7 +145,7 @@ def test_jacobian_is_the_derivative_of_row_map(loss: Loss, k: int, bounded: bool
 
 
 @every_loss
-def test_jacobian_adds_up_over_rows(loss: Loss, k: int) -> None:
+def test_jacobian_is_the_weighted_sum_over_rows(loss: Loss, k: int) -> None:
     a = loss.row_map(dual_points(loss, k))
     w = np.random.default_rng(4).uniform(size=len(a))
     one_by_one = sum(w[i] * loss.jacobian(a[i : i + 1], np.ones(1)) for i in range(len(a)))
@@ -153,9 +153,9 @@ def test_jacobian_adds_up_over_rows(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_unbounded_rows_are_stationary(loss: Loss, k: int) -> None:
+def test_unbounded_row_map_satisfies_the_optimality_condition(loss: Loss, k: int) -> None:
     if loss.domain == br.losses.NONNEGATIVE:
-        pytest.skip("the unbounded problem is the bounded one")
+        pytest.skip("unbounded adjustment equals bounded adjustment")
     x = loss.link(inner_points(k, 12)) + 0.05 * np.random.default_rng(5).normal(size=(12, k))
     a = loss.row_map(x, bounded=False)
     np.testing.assert_allclose(a.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -164,7 +164,7 @@ def test_unbounded_rows_are_stationary(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_divergence_is_zero_only_at_the_prediction(loss: Loss, k: int) -> None:
+def test_divergence_agrees_with_its_definition_and_is_zero_only_at_the_prediction(loss: Loss, k: int) -> None:
     p, q = inner_points(k, seed=6), inner_points(k, seed=7)
     assert np.abs(loss.divergence(p, p)).max() < 1e-14
     assert (loss.divergence(p, q) > 0).all()
@@ -173,7 +173,7 @@ def test_divergence_is_zero_only_at_the_prediction(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_the_truth_has_the_smallest_expected_score(loss: Loss, k: int) -> None:
+def test_true_probabilities_have_the_smallest_expected_score(loss: Loss, k: int) -> None:
     truth, other = inner_points(k, 1, seed=8), inner_points(k, 20, seed=9)
     scores = np.array([[loss.score(row[None], [j]) for j in range(k)] for row in [truth[0], *other]])
     expected = scores @ truth[0]
@@ -181,7 +181,7 @@ def test_the_truth_has_the_smallest_expected_score(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_domain_edges(loss: Loss, k: int) -> None:
+def test_corners_of_the_simplex(loss: Loss, k: int) -> None:
     corners = np.eye(k)
     assert np.isfinite(loss.phi(corners)).all()
     with np.errstate(divide="ignore"):
@@ -195,13 +195,13 @@ def test_domain_edges(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_scores_of_float32_are_those_of_float64(loss: Loss, k: int) -> None:
+def test_scores_of_float32_and_float64_agree(loss: Loss, k: int) -> None:
     p, y = inner_points(k, 30, seed=10), np.random.default_rng(11).integers(k, size=30)
     assert loss.score(p.astype(np.float32), y) == pytest.approx(loss.score(p, y), rel=1e-4)
 
 
 @every_loss
-def test_adjusting_float32_is_adjusting_float64(loss: Loss, k: int) -> None:
+def test_adjustments_of_float32_and_float64_agree(loss: Loss, k: int) -> None:
     p = inner_points(k, 30, seed=12)
     rates = np.random.default_rng(13).dirichlet(np.full(k, 5.0))
     narrow, wide = (br.adjust(p.astype(t), rates, loss=loss) for t in (np.float32, np.float64))
@@ -209,7 +209,7 @@ def test_adjusting_float32_is_adjusting_float64(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_json_round_trip(loss: Loss, k: int) -> None:
+def test_losses_survive_saving_and_loading(loss: Loss, k: int) -> None:
     fields = json.loads(json.dumps(to_json(loss)))
     if isinstance(loss, br.losses.Separable):
         with pytest.raises(br.errors.BadLoss, match=r"br\.load\(path, loss=\.\.\.\)"):
@@ -223,9 +223,9 @@ def test_json_round_trip(loss: Loss, k: int) -> None:
 
 
 @every_loss
-def test_on_a_face_the_other_classes_keep_probability_zero(loss: Loss, k: int) -> None:
+def test_on_face_solves_the_problem_with_only_the_kept_classes(loss: Loss, k: int) -> None:
     if k < 3:
-        pytest.skip("a face of two classes is a corner")
+        pytest.skip("dropping one of two classes leaves a single point")
     keep = np.delete(np.arange(k), 1)
     face = loss.on_face(keep, k)
     x = loss.link(inner_points(k, 5, seed=14))
@@ -262,19 +262,19 @@ P = [[0.7, 0.2, 0.1]]
         (br.losses.WeightedBrier([1, 2, 3]), 1, 0.49 + 2 * 0.64 + 3 * 0.01),
         (br.losses.Quadratic(np.diag([1.0, 2.0, 3.0])), 1, 0.49 + 2 * 0.64 + 3 * 0.01),
         (br.losses.Quadratic(br.losses.RankedProbability.matrix(3)), 2, 0.7**2 + 0.9**2),
-        # d(p, e_y) = sum_j p_j^beta + beta/(beta-1) (1 - p_y^(beta-1)) - 1/(beta-1) sum_j... for beta = 3:
+        # d(p, e_y) = (1 - beta p_y^(beta - 1)) / (beta - 1) + sum_j p_j^beta
         (br.losses.Power(3), 0, 0.5 * (1 - 3 * 0.49 + 2 * (0.343 + 0.008 + 0.001))),
         (br.losses.Power(0.5), 0, 2 * (-1 + 0.5 * 0.7**-0.5 + 0.5 * (0.7**0.5 + 0.2**0.5 + 0.1**0.5))),
     ],
     ids=loss_id,
 )
-def test_known_scores(loss: Loss, y: int, score: float) -> None:
+def test_scores_agree_with_hand_calculations(loss: Loss, y: int, score: float) -> None:
     assert loss.score(P, [y]) == pytest.approx(score, rel=1e-12)
     assert loss.score(P, np.eye(3)[[y]]) == pytest.approx(score, rel=1e-12)
 
 
 @pytest.mark.parametrize(("beta", "limit"), [(1.0, br.losses.Log()), (2.0, br.losses.Brier())])
-def test_power_contains_log_and_brier_exactly(beta: float, limit: Loss) -> None:
+def test_power_with_beta_1_and_2_is_log_and_brier(beta: float, limit: Loss) -> None:
     power, k = br.losses.Power(beta), 4
     p, q = inner_points(k, 40, seed=17), inner_points(k, 40, seed=18)
     rates = [0.1, 0.2, 0.3, 0.4]
@@ -285,7 +285,7 @@ def test_power_contains_log_and_brier_exactly(beta: float, limit: Loss) -> None:
 
 
 @pytest.mark.parametrize("side", [-1, 1])
-def test_power_tends_to_log(side: int) -> None:
+def test_power_converges_to_log_as_beta_approaches_1(side: int) -> None:
     p, rates = inner_points(4, 40, seed=19), [0.1, 0.2, 0.3, 0.4]
     known = br.adjust(p, rates, loss="log").probs
     gaps = [np.abs(br.adjust(p, rates, loss=br.losses.Power(1 + side * e)).probs - known).max() for e in (1e-2, 1e-6)]
@@ -293,7 +293,7 @@ def test_power_tends_to_log(side: int) -> None:
     assert gaps[1] == pytest.approx(1e-4 * gaps[0], rel=0.05)  # the difference is linear in beta - 1
 
 
-def test_ranked_probability_is_the_quadratic_loss_of_its_matrix() -> None:
+def test_ranked_probability_is_the_quadratic_loss_with_its_matrix() -> None:
     ranked, k = br.losses.RankedProbability(), 6
     quadratic = br.losses.Quadratic(ranked.matrix(k))
     x = dual_points(ranked, k, n=200)
@@ -309,19 +309,19 @@ def test_weighted_brier_with_equal_weights_is_brier() -> None:
     np.testing.assert_allclose(equal.probs, br.adjust(p, rates, loss="brier").probs, rtol=0, atol=1e-13)
 
 
-def test_score_weighs_rows() -> None:
+def test_score_uses_sample_weights() -> None:
     p, y = [[0.5, 0.5], [0.9, 0.1]], [0, 1]
     assert br.losses.Brier().score(p, y, [3, 1]) == pytest.approx((3 * 0.5 + 1.62) / 4)
     assert br.losses.Log().score([[0.5, 0.5], [1.0, 0.0]], y, [1, 0]) == pytest.approx(np.log(2))
     assert br.losses.Log().score([[1.0, 0.0]], [1]) == np.inf
 
 
-def test_string_and_object_name_the_same_loss() -> None:
-    for word, loss in {
+def test_names_and_objects_select_the_same_loss() -> None:
+    for name, loss in {
         "log": br.losses.Log(),
         "brier": br.losses.Brier(),
         "spherical": br.losses.Spherical(),
         "ranked": br.losses.RankedProbability(),
     }.items():
-        assert br.losses.as_loss(word) == loss
-        assert br.adjust([[0.6, 0.4], [0.3, 0.7]], [0.5, 0.5], loss=word).loss == loss
+        assert br.losses.as_loss(name) == loss
+        assert br.adjust([[0.6, 0.4], [0.3, 0.7]], [0.5, 0.5], loss=name).loss == loss

@@ -1,4 +1,4 @@
-"""What people say about rates: how it is made, asked, printed and refused."""
+"""Rates: construction, bounds, membership, printing, and messages for invalid arguments."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ P = np.random.default_rng(0).dirichlet(np.ones(3), size=30)
 
 @cases(150)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-def test_bounds_are_what_single_rates_can_reach(seed: int, k: int) -> None:
-    # Against CVXPY-free brute force: random points of the set never pass the bounds, and the ends belong to it.
+def test_bounds_are_the_smallest_and_largest_rates_in_the_set(seed: int, k: int) -> None:
+    # Random members of the set never exceed the bounds, and each bound is the rate of some member.
     rng = np.random.default_rng(seed)
     centre = rng.dirichlet(np.ones(k))
     known = random_set(rng, centre)
     low, high = known.bounds()
     assert known.contains(centre)
-    region = known.rate_set(None)
+    rate_set = known.rate_set(None)
     for sign, ends in ((1, low), (-1, high)):
         for j in range(k):
             direction = np.zeros(k)
             direction[j] = sign
-            end = region.support(direction, centre)
+            end = rate_set.support(direction, centre)
             assert known.contains(end / end.sum())
             assert end[j] == pytest.approx(ends[j], abs=1e-9)
     for _ in range(50):
@@ -45,19 +45,19 @@ def test_bounds_are_what_single_rates_can_reach(seed: int, k: int) -> None:
             assert (inside <= high + 1e-9).all()
 
 
-def test_what_others_leave_bounds_a_class_too() -> None:
+def test_bounds_of_other_classes_tighten_the_bounds_of_a_class() -> None:
     low, high = Rates.between([0.1, None, None], [0.2, 0.5, None]).bounds()
     np.testing.assert_allclose(low, [0.1, 0, 0.3])
     np.testing.assert_allclose(high, [0.2, 0.5, 0.9])
 
 
-def test_balls_by_hand() -> None:
+def test_bounds_and_members_of_balls_agree_with_hand_calculations() -> None:
     low, high = Rates.near([0.5, 0.3, 0.2], 0.1).bounds()
-    reach = 0.1 * np.sqrt(2 / 3)  # a direction of sum 0 that is as steep in one class as can be
+    reach = 0.1 * np.sqrt(2 / 3)  # the largest change of one class in a unit vector that sums to 0
     np.testing.assert_allclose(low, np.array([0.5, 0.3, 0.2]) - reach, atol=1e-12)
     np.testing.assert_allclose(high, np.array([0.5, 0.3, 0.2]) + reach, atol=1e-12)
     chi = Rates.near([0.5, 0.3, 0.2], 0.1, metric="chi2")
-    # The largest rate of class j: variance v (1 - v) times the squared radius.
+    # The largest rate of a class with value v is v + radius * sqrt(v (1 - v)).
     np.testing.assert_allclose(chi.bounds()[1], [v + 0.1 * np.sqrt(v * (1 - v)) for v in (0.5, 0.3, 0.2)], atol=1e-12)
     assert chi.contains([0.52, 0.3, 0.18])
     assert not chi.contains([0.6, 0.3, 0.1])
@@ -67,7 +67,7 @@ def test_balls_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "text"),
     [
         (Rates.exact([0.25, 0.75]), "Rates: class 0 0.25, class 1 0.75"),
         (Rates.exact({"b": 0.75, "a": 0.25}, classes=["a", "b"]), "Rates: a 0.25, b 0.75"),
@@ -98,11 +98,11 @@ def test_balls_by_hand() -> None:
         ),
     ],
 )
-def test_printed_as_a_person_would_say_it(known: Rates, said: str) -> None:
-    assert repr(known) == said
+def test_repr_describes_the_rates_in_words(known: Rates, text: str) -> None:
+    assert repr(known) == text
 
 
-def test_names_in_any_order() -> None:
+def test_class_names_may_be_in_any_order() -> None:
     for known in (
         Rates.exact({"c": 0.5, "a": 0.2, "b": 0.3}),
         Rates.exact([0.5, 0.3, 0.2], classes=["c", "b", "a"]),
@@ -116,7 +116,7 @@ def test_names_in_any_order() -> None:
     np.testing.assert_allclose(counts.estimate(), np.array([2.5, 0.5, 5.5]) / 8.5)
 
 
-def test_the_names_of_the_rates_name_the_columns() -> None:
+def test_class_names_of_the_rates_become_those_of_the_result() -> None:
     assert br.adjust(P, Rates.between(0.2, 0.5, classes=ABC)).classes == tuple(ABC)
 
 
@@ -124,7 +124,7 @@ def test_the_names_of_the_rates_name_the_columns() -> None:
     ("y", "options", "counts"),
     [
         ([0, 2, 2, 0, 0], {}, [3, 0, 2]),
-        ([0, 1, 1], {}, [1, 2, 0]),  # the third column exists, though the survey did not meet it
+        ([0, 1, 1], {}, [1, 2, 0]),  # no case of the third class
         (np.array([1.0, 0.0, 1.0]), {}, [1, 2, 0]),
         (["b", "a", "b"], {"classes": ABC}, [1, 2, 0]),
         ([10, 30, 10], {"classes": [10, 20, 30]}, [2, 0, 1]),
@@ -132,21 +132,21 @@ def test_the_names_of_the_rates_name_the_columns() -> None:
         (np.array(["b", None], dtype=object), {"classes": ["b", None, "c"]}, [1, 1, 0]),
     ],
 )
-def test_labels_are_counted(y: Any, options: dict[str, Any], counts: list[int]) -> None:
+def test_from_labels_is_from_counts_of_the_labels(y: Any, options: dict[str, Any], counts: list[int]) -> None:
     known = Rates.from_labels(y, **options)
     expected = Rates.from_counts(counts)
     np.testing.assert_array_equal(known.on(None, 3).bounds(100), expected.bounds(100))
     np.testing.assert_array_equal(br.adjust(P, known).probs, br.adjust(P, expected).probs)
 
 
-def test_counters_and_scalars_and_whole_floats() -> None:
+def test_counters_single_numbers_and_whole_floats_are_accepted() -> None:
     named = Rates.from_counts(Counter("aabc"), classes=ABC)
     np.testing.assert_array_equal(named.bounds(), Rates.from_counts([2.0, 1.0, 1.0]).bounds())
     assert br.adjust(P, Rates.between(0.3, 0.4)).rates.min() >= 0.3 - 1e-10
     assert br.adjust(P, Rates.between({"a": 0.5}, None), classes=ABC).rates[0] == pytest.approx(0.5)
 
 
-def test_huge_surveys_and_small_batches() -> None:
+def test_bounds_of_huge_surveys_and_small_batches() -> None:
     low, high = Rates.from_counts([5 * 10**8, 5 * 10**8]).bounds(10**9)
     assert 0.4999 < low[0] < 0.5 < high[0] < 0.5001
     low, high = Rates.from_counts([3, 0, 2]).bounds(1)
@@ -156,7 +156,7 @@ def test_huge_surveys_and_small_batches() -> None:
     np.testing.assert_array_equal((low, high), [[0, 0], [1, 1]])
 
 
-def test_of_population_is_exact_without_a_batch() -> None:
+def test_of_population_is_exact_without_a_batch_size() -> None:
     known = Rates.of_population([0.2, 0.8])
     np.testing.assert_array_equal(known.bounds(), [[0.2, 0.8], [0.2, 0.8]])
     assert not known.contains([0.21, 0.79])
@@ -165,28 +165,28 @@ def test_of_population_is_exact_without_a_batch() -> None:
 
 
 BAD: list[tuple[Any, type[br.BaserateError], str]] = [
-    (lambda: Rates.between([0.5, 0.6], [1, 1]), BadRates, "the lower bounds sum to 1.1, but rates sum to 1"),
-    (lambda: Rates.between([0, 0], [0.5, 0.4]), BadRates, "the upper bounds sum to 0.9, but rates sum to 1"),
+    (lambda: Rates.between([0.5, 0.6], [1, 1]), BadRates, "the lower bounds sum to 1.1, but class rates sum to 1"),
+    (lambda: Rates.between([0, 0], [0.5, 0.4]), BadRates, "the upper bounds sum to 0.9, but class rates sum to 1"),
     (
         lambda: Rates.between([0.5, 0.1], [0.4, 0.9]),
         BadRates,
-        "the lower bound of class 0, 0.5, is above the upper bound, 0.4",
+        "the lower bound of class 0 (0.5) is above the upper bound (0.4)",
     ),
-    (lambda: Rates.between(0.5, 0.4), BadRates, "the lower bound, 0.5, is above the upper bound, 0.4"),
+    (lambda: Rates.between(0.5, 0.4), BadRates, "the lower bound (0.5) is above the upper bound (0.4)"),
     (
         lambda: Rates.between({"a": 0.5}, {"a": 0.4}),
         BadRates,
-        "the lower bound of class 'a', 0.5, is above the upper bound, 0.4",
+        "the lower bound of class 'a' (0.5) is above the upper bound (0.4)",
     ),
     (
         lambda: Rates.between([-0.1, 0.1], 1),
         BadRates,
-        "the lower bound of class 0 is -0.1; bounds must lie between 0 and 1",
+        "the lower bound of class 0 is -0.1; bounds must be between 0 and 1, or None",
     ),
     (
         lambda: Rates.between(None, [0.1, 1.2]),
         BadRates,
-        "the upper bound of class 1 is 1.2; bounds must lie between 0 and 1",
+        "the upper bound of class 1 is 1.2; bounds must be between 0 and 1, or None",
     ),
     (lambda: Rates.between([np.nan, 0.1], 1), BadRates, "the lower bound of class 0 is nan"),
     (lambda: Rates.between(["x", 0.1], 1), BadRates, "low must be 2 numbers, one for each class"),
@@ -212,35 +212,35 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     ),
     (lambda: Rates.from_counts([np.nan, 2]), BadRates, "the count of class 0 is nan; counts must be"),
     (lambda: Rates.from_counts([np.inf, 2]), BadRates, "the count of class 0 is inf; counts must be"),
-    (lambda: Rates.from_counts([0, 0]), BadRates, "all counts are 0; a survey without cases says nothing"),
-    (lambda: Rates.from_counts([1e300, 1]), BadRates, "counts must be 1e11 or fewer in all"),
-    (lambda: Rates.from_counts([None, 2]), BadRates, "a count is None"),
+    (lambda: Rates.from_counts([0, 0]), BadRates, "all counts are 0; a survey needs at least one case"),
+    (lambda: Rates.from_counts([1e300, 1]), BadRates, "counts must not sum to more than 1e11; use Rates.of_population"),
+    (lambda: Rates.from_counts([None, 2]), BadRates, "a count is None; use 0 for a class without cases"),
     (lambda: Rates.from_counts({"a": 3, "b": -3}), BadRates, "the count of class 'b' is -3"),
     (lambda: Rates.from_counts({}), BadRates, "all counts are 0"),
-    (lambda: Rates.from_counts(5), BadRates, "counts must be numbers, one for each class, not 5"),
-    (lambda: Rates.exact(0.3), BadRates, "values must be numbers, one for each class, not 0.3"),
-    (lambda: Rates.exact(None), BadRates, "values must be numbers, one for each class, not None"),
+    (lambda: Rates.from_counts(5), BadRates, "counts must be a list or dict with one number per class, not 5"),
+    (lambda: Rates.exact(0.3), BadRates, "values must be a list or dict with one number per class, not 0.3"),
+    (lambda: Rates.exact(None), BadRates, "values must be a list or dict with one number per class, not None"),
     (lambda: Rates.exact([0.2, 0.8], classes=5), BadOption, "classes must be a list"),
-    (lambda: Rates.exact([0.2, 0.8], classes=["a"]), BadRates, "classes names 1 classes, but there are 2 numbers"),
+    (lambda: Rates.exact([0.2, 0.8], classes=["a"]), BadRates, "classes has 1 names, but values has 2 numbers"),
     (lambda: Rates.between({0.1, 0.2}, 1.0), BadRates, "low must be"),
     (lambda: Rates.between(["0.1", "0.2"], None), BadRates, "low must be 2 numbers"),
     (lambda: Rates.between(True, True), BadRates, "low must be"),
     (lambda: Rates.from_labels([0.0, np.inf]), BadLabels, "labels must be class names or whole numbers"),
     (lambda: Rates.from_counts([5]), BadRates, "at least 2 classes"),
     (lambda: Rates.from_counts("12"), BadRates, "counts must be"),
-    (lambda: Rates.from_labels([]), BadLabels, "labels must be a list with one label for each case"),
-    (lambda: Rates.from_labels([[0, 1]]), BadLabels, "labels must be a list with one label for each case"),
+    (lambda: Rates.from_labels([]), BadLabels, "labels must be a list with one label per case"),
+    (lambda: Rates.from_labels([[0, 1]]), BadLabels, "labels must be a list with one label per case"),
     (lambda: Rates.from_labels([0.5, 1]), BadLabels, "labels must be class names or whole numbers"),
     (lambda: Rates.from_labels([0, 5]).on(None, 3), BadRates, "5 is not among the classes 0, 1, 2"),
     (lambda: Rates.from_labels([-1, 1]).on(None, 3), BadRates, "-1 is not among the classes 0, 1, 2"),
-    (lambda: Rates.near([0.5, 0.5], -0.1), BadRates, "radius must be a number of 0 or more, not -0.1"),
-    (lambda: Rates.near([0.5, 0.5], np.nan), BadRates, "radius must be a number of 0 or more"),
+    (lambda: Rates.near([0.5, 0.5], -0.1), BadRates, "radius must be 0 or a positive number, not -0.1"),
+    (lambda: Rates.near([0.5, 0.5], np.nan), BadRates, "radius must be 0 or a positive number"),
     (lambda: Rates.near([0.5, 0.5], 0.1, metric="l1"), BadOption, "metric must be 'euclidean' or 'chi2', not 'l1'"),
     (lambda: Rates.near([0.5, 0.6], 0.1), BadRates, "sum to 1.1, not 1"),
     (lambda: Rates.exact([0.5, 0.6]), BadRates, "rates sum to 1.1, not 1"),
     (lambda: Rates.exact([0.5, 0.5], classes=["a", "a"]), BadOption, "more than once"),
     (lambda: Rates.exact([0.5, 0.5], classes="ab"), BadOption, "classes must be a list"),
-    (lambda: Rates.between(0.1, 0.9).bounds(), BadRates, "do not say how many classes there are; pass classes="),
+    (lambda: Rates.between(0.1, 0.9).bounds(), BadRates, "the number of classes is not known; pass classes="),
     (lambda: Rates.from_counts([1, 2]).bounds(0), BadOption, "batch_size must be a whole number above 0, not 0"),
     (
         lambda: Rates.from_counts([1, 2]).contains([0.5, 0.5], 2.5),
@@ -253,25 +253,41 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (
         lambda: br.adjust(P, Rates.exact({"a": 0.5, "b": 0.5})),
         BadRates,
-        "pass classes= with the names of the 3 columns",
+        "Pass classes=[...] with the names of the 3 columns",
     ),
-    (lambda: br.adjust(P, Rates.between({"a": 0.5}, None)), BadRates, "low go by name: pass classes="),
-    (lambda: br.adjust(P, Rates.from_labels(["a", "b"])), BadRates, "counts go by name: pass classes="),
+    (
+        lambda: br.adjust(P, Rates.between({"a": 0.5}, None)),
+        BadRates,
+        "low are given by class name, but the columns have no names. Pass classes=",
+    ),
+    (
+        lambda: br.adjust(P, Rates.from_labels(["a", "b"])),
+        BadRates,
+        "counts are given by class name, but the columns have no names. Pass classes=",
+    ),
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b"])),
         BadRates,
-        "for 2 classes, 'a', 'b', but there are 3 columns",
+        "the rates have 2 classes ('a', 'b'), but there are 3 columns",
     ),
     (
         lambda: br.adjust(P, Rates.between(0.1, 0.5, classes=["a", "b", "d"]), classes=ABC),
         BadRates,
-        "for the classes 'a', 'b', 'd', but the columns are 'a', 'b', 'c'",
+        "the rates have the classes 'a', 'b', 'd', but the columns are 'a', 'b', 'c'",
     ),
-    (lambda: br.adjust(P, Rates.between(0.4, 0.5)), BadRates, "the lower bounds sum to 1.2, but rates sum to 1"),
+    (lambda: br.adjust(P, Rates.between(0.4, 0.5)), BadRates, "the lower bounds sum to 1.2, but class rates sum to 1"),
 ]
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2][:50] for case in BAD])
-def test_bad_rates_get_their_own_message(call: Any, error: type[br.BaserateError], message: str) -> None:
+def test_invalid_arguments_get_a_message_that_names_the_problem(
+    call: Any, error: type[br.BaserateError], message: str
+) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize("zeros", [1, 1.0, 1.5, 1.999, 2.0])
+def test_smoothing_by_one_or_more_is_refused(zeros: float) -> None:
+    with pytest.raises(BadOption, match=rf"zeros must be 'keep' or a number between 0 and 1\b.*, not {zeros!r}"):
+        br.adjust(P, [0.2, 0.3, 0.5], zeros=zeros)

@@ -227,7 +227,7 @@ def test_reports_that_cannot_be_written_are_errors(tmp_path: Path, monkeypatch: 
     result = br.adjust(predictions(), [0.5, 0.3, 0.2])
     with pytest.raises(BadOption, match=r"must end in \.html or \.md, unlike .*report\.pdf"):
         result.report(tmp_path / "report.pdf")
-    with pytest.raises(BadFile, match=r"there is no folder .* to write report\.html in"):
+    with pytest.raises(BadFile, match=r"report\.html cannot be written: there is no folder "):
         result.report(tmp_path / "nowhere" / "report.html")
     result.save(tmp_path / "shift.json")
     with pytest.raises(br.BaserateError, match="has a shift but no rows"):

@@ -27,7 +27,7 @@ def test_repr_says_what_was_done_and_what_is_guaranteed(result: br.Adjustment) -
     text = repr(result)
     assert text.startswith("Bounded adjustment for Log(): 40 rows, 3 classes")
     assert f"mean loss falls by at least {result.certificate.loss_reduction:.6g}" in text
-    assert "if the wanted rates are those of these rows" in text
+    assert "if these rows have the requested class rates" in text
     for name, wanted in zip(NAMES, ["0.5000", "0.3000", "0.2000"], strict=True):
         row = next(line for line in text.splitlines() if line.split()[:1] == [name])
         assert row.split()[2:4] == [wanted, wanted]

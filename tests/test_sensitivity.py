@@ -51,7 +51,7 @@ def test_bad_widths_are_errors(widths: Any) -> None:
 
 
 def test_rates_without_a_best_estimate_are_an_error() -> None:
-    with pytest.raises(br.errors.BadRates, match="one best guess is needed"):
+    with pytest.raises(br.errors.BadRates, match="one rate per class is needed"):
         br.sensitivity(P, br.Rates.between(0.1, 0.6))
 
 

@@ -1,4 +1,4 @@
-"""Adjustment to a set of rates: the guarantee survives not knowing them exactly."""
+"""Adjustment to a set of possible rates: the guarantee holds for every rate vector in the set."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from baserate.losses import Loss
 ROUNDING = 1e-8
 
 
-def assert_falls(problem: dict[str, Any], y: Array, result: br.Adjustment) -> None:
-    """The loss on labels whose rates lie in the set falls by at least what was promised, and never rises."""
+def assert_loss_falls_as_guaranteed(problem: dict[str, Any], y: Array, result: br.Adjustment) -> None:
+    """On labels whose rates lie in the set, the loss falls by at least the guaranteed amount."""
     loss, w = problem["loss"], problem["sample_weight"]
     before = mean_loss(loss, problem["probs"], y, w)
     fall = before - mean_loss(loss, result.probs, y, w)
@@ -45,26 +45,26 @@ def test_the_loss_falls_by_the_guaranteed_amount_for_all_rates_in_the_set(proble
     y = problem.pop("y")
     result = br.adjust(**problem)
     assert_certified(result, relative=True)
-    assert_falls(problem, y, result)
+    assert_loss_falls_as_guaranteed(problem, y, result)
     moved = mean_loss(problem["loss"], problem["probs"], result.probs, problem["sample_weight"])
     assert result.certificate.loss_reduction == pytest.approx(moved, abs=1e-8 * (1 + moved))
 
 
 @cases(400)
 @given(problems_with_sets())
-def test_the_same_without_bounds_on_the_entries(problem: dict[str, Any]) -> None:
-    # Unbounded spherical adjustment has a solution, but is known to be slow; see docs/theory.md.
+def test_the_guarantee_of_unbounded_adjustment_holds_for_all_rates_in_the_set(problem: dict[str, Any]) -> None:
+    # Unbounded spherical adjustment is left out because it converges slowly; see docs/theory.md.
     assume(not isinstance(problem["loss"], br.losses.Spherical))
     y = problem.pop("y")
     result = br.adjust(**problem, bounded=False)
     assert_certified(result, bounded=False, relative=True)
-    assert_falls(problem, y, result)
+    assert_loss_falls_as_guaranteed(problem, y, result)
 
 
 @cases(200)
 @given(labelled_problems(zeros=True), st.sampled_from([0.0, 0.02, 0.2]))
-def test_not_even_the_worst_labels_break_the_promise(problem: dict[str, Any], width: float) -> None:
-    # How much the loss falls is linear in the labels, so the worst that the bounds allow are found by a linear program.
+def test_the_guarantee_holds_for_the_worst_possible_labels(problem: dict[str, Any], width: float) -> None:
+    # The change of the loss is linear in the labels, so a linear program finds the worst labels within the bounds.
     p, loss, rates = problem["probs"], problem["loss"], problem["rates"]
     n, k = p.shape
     w = (
@@ -93,7 +93,9 @@ def test_not_even_the_worst_labels_break_the_promise(problem: dict[str, Any], wi
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", br.losses.Power(1.5)])
 @pytest.mark.parametrize("metric", ["euclidean", "chi2"])
 @pytest.mark.parametrize("radius", [1e-12, 1e-8, 1e-4, 0.01, 0.3])
-def test_balls_of_all_sizes_around_rare_and_common_classes(loss: Any, metric: str, radius: float) -> None:
+def test_balls_of_all_sizes_converge_and_guarantee_no_more_than_exact_rates(
+    loss: Any, metric: str, radius: float
+) -> None:
     rng = np.random.default_rng(0)
     for p, centre in (
         (np.array([[1e-3, 1e-3, 0.998]]), [0.05, 0.9, 0.05]),
@@ -110,7 +112,7 @@ def test_balls_of_all_sizes_around_rare_and_common_classes(loss: Any, metric: st
 
 
 @pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
-def test_every_loss(loss: Loss, k: int) -> None:
+def test_every_loss_keeps_its_guarantee_with_boxes(loss: Loss, k: int) -> None:
     rng = np.random.default_rng(k)
     for width in (0.0, 0.02, 0.2):
         p = rng.dirichlet(np.ones(k), size=40) * 0.99 + 0.01 / k
@@ -119,12 +121,12 @@ def test_every_loss(loss: Loss, k: int) -> None:
         known = br.Rates.between(np.maximum(rates - width, 0), np.minimum(rates + width, 1))
         result = br.adjust(p, known, loss=loss)
         assert_certified(result, relative=True)
-        assert_falls({"probs": p, "loss": loss, "sample_weight": None}, y, result)
+        assert_loss_falls_as_guaranteed({"probs": p, "loss": loss, "sample_weight": None}, y, result)
 
 
 @cases(300)
 @given(labelled_problems(), st.booleans())
-def test_a_box_without_width_is_the_exact_problem(problem: dict[str, Any], bounded: bool) -> None:
+def test_equal_lower_and_upper_bounds_give_the_result_of_exact_rates(problem: dict[str, Any], bounded: bool) -> None:
     problem.pop("y")
     assume(bounded or not isinstance(problem["loss"], br.losses.Spherical))
     rates = problem.pop("rates")
@@ -136,7 +138,7 @@ def test_a_box_without_width_is_the_exact_problem(problem: dict[str, Any], bound
 
 @cases(200)
 @given(labelled_problems(), st.sampled_from([1e-9, 1e-3, 0.5]))
-def test_a_set_that_holds_the_present_mean_returns_the_input(problem: dict[str, Any], width: float) -> None:
+def test_predictions_stay_unchanged_if_the_set_contains_their_mean(problem: dict[str, Any], width: float) -> None:
     p, w = problem["probs"], problem["sample_weight"]
     mean = np.average(p, axis=0, weights=w)
     for known in (
@@ -153,7 +155,7 @@ def test_a_set_that_holds_the_present_mean_returns_the_input(problem: dict[str, 
 
 @cases(300)
 @given(st.one_of(labelled_problems(), problems_with_sets()), st.integers(1, 3))
-def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str, Any], max_passes: int) -> None:
+def test_the_guarantee_holds_if_the_solver_is_stopped_early(problem: dict[str, Any], max_passes: int) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.NotConvergedWarning)
@@ -166,30 +168,32 @@ def test_the_guarantee_holds_even_where_the_solver_was_stopped(problem: dict[str
 
 @cases(150)
 @given(problems_with_sets(), st.sampled_from([1e-3, 0.1, 1.0]))
-def test_no_other_predictions_with_rates_in_the_set_are_nearer(problem: dict[str, Any], step: float) -> None:
+def test_no_other_predictions_with_rates_in_the_set_are_nearer_to_the_original(
+    problem: dict[str, Any], step: float
+) -> None:
     y, loss, w = problem.pop("y"), problem["loss"], problem["sample_weight"]
     a = br.adjust(**problem).probs
-    other = (1 - step) * a + step * y  # its mean lies between two points of a convex set
+    other = (1 - step) * a + step * y  # its mean is in the set, because the set is convex
     nearest = mean_loss(loss, problem["probs"], a, w)
     assert mean_loss(loss, problem["probs"], other, w) >= nearest - 1e-9 * (1 + nearest)
 
 
 @cases(100)
 @given(labelled_problems(), st.integers(0, 2**32 - 1))
-def test_knowing_less_promises_less(problem: dict[str, Any], seed: int) -> None:
+def test_wider_bounds_never_guarantee_more(problem: dict[str, Any], seed: int) -> None:
     problem.pop("y")
     rates, rng = problem.pop("rates"), np.random.default_rng(seed)
-    promised = [
+    guaranteed = [
         br.adjust(
             **problem, rates=br.Rates.between(np.maximum(rates - w, 0), np.minimum(rates + w, 1))
         ).certificate.loss_reduction
         for w in np.sort(rng.uniform(0, 0.4, size=4))
     ]
-    assert all(a >= b - 1e-9 * (1 + a) for a, b in itertools.pairwise(promised))
+    assert all(a >= b - 1e-9 * (1 + a) for a, b in itertools.pairwise(guaranteed))
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
-def test_sensitivity_is_what_moving_a_binding_bound_changes(loss: str) -> None:
+def test_sensitivity_is_the_derivative_of_the_guarantee_by_an_active_bound(loss: str) -> None:
     rng = np.random.default_rng(3)
     p = rng.dirichlet([1, 2, 3, 1], size=200)
     low, high = np.array([0.25, 0.0, 0.2, 0.0]), np.array([0.4, 0.2, 0.5, 1.0])
@@ -208,27 +212,27 @@ def test_sensitivity_is_what_moving_a_binding_bound_changes(loss: str) -> None:
             )
             slope = (up - down) / 2e-5
         assert result.certificate.sensitivity[j] == pytest.approx(slope, rel=1e-3, abs=1e-6)
-        # A lower bound that binds pushes up, an upper one down, and what no bound holds is free.
+        # It is positive for active lower bounds, negative for active upper bounds, and 0 for other classes.
         assert np.sign(result.certificate.sensitivity[j]) == {"low": 1, "high": -1, None: 0}[sides.get(j)]
 
 
-def test_sensitivity_of_two_classes_is_that_of_the_bound_that_was_stated() -> None:
+def test_sensitivity_of_two_classes_belongs_to_the_stated_bound() -> None:
     p = np.array([[0.90, 0.10], [0.60, 0.40], [0.30, 0.70], [0.10, 0.90]])
 
-    def promised(high: float) -> float:
+    def guaranteed(high: float) -> float:
         return br.adjust(p, br.Rates.between([None, 0.1], [None, high])).certificate.loss_reduction
 
     result = br.adjust(p, br.Rates.between([None, 0.1], [None, 0.3]))
     assert [(b.of, b.side) for b in result.active] == [(1, "high")]
-    slope = (promised(0.3 + 1e-5) - promised(0.3 - 1e-5)) / 2e-5
+    slope = (guaranteed(0.3 + 1e-5) - guaranteed(0.3 - 1e-5)) / 2e-5
     assert result.certificate.sensitivity == pytest.approx([0, slope], rel=1e-4)
 
 
-def test_nothing_holds_rates_that_may_stay_where_they_are() -> None:
+def test_no_bound_is_active_if_the_mean_need_not_change() -> None:
     assert br.adjust([[1.0, 0.0]] * 26, br.Rates.of_population([0.95, 0.05])).active == ()
 
 
-def test_rates_of_the_answer_are_in_the_set() -> None:
+def test_achieved_rates_are_in_the_set() -> None:
     rng = np.random.default_rng(20)
     for _ in range(100):
         p, rates = rng.dirichlet(np.ones(4), size=20), rng.dirichlet(np.ones(4))
@@ -237,14 +241,14 @@ def test_rates_of_the_answer_are_in_the_set() -> None:
             assert result.certificate.holds_for(result.rates)
 
 
-def test_a_bound_of_0_stays_0() -> None:
+def test_a_lower_bound_of_0_is_not_changed_by_rounding() -> None:
     for high in np.linspace(0.01, 0.99, 99):
         known = br.Rates.between(None, [1, high])
         assert known.bounds()[0][1] == 0
         assert "e-" not in repr(known)
 
 
-def test_a_warning_points_at_the_caller() -> None:
+def test_warnings_point_at_the_line_of_the_caller() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(3) * 0.1, size=50)
     result = br.adjust(p, [0.2, 0.3, 0.5], zeros=1e-9)
     for call in (
@@ -258,7 +262,7 @@ def test_a_warning_points_at_the_caller() -> None:
     assert result.converged
 
 
-def test_active_bounds_of_each_kind() -> None:
+def test_active_bounds_of_boxes_balls_and_exact_rates() -> None:
     p = np.random.default_rng(0).dirichlet([1, 1, 4], size=50)
     named = br.adjust(p, br.Rates.between([0.4, None, None], None, classes=["a", "b", "c"]))
     assert [(b.of, b.side, b.value) for b in named.active] == [("a", "low", 0.4)]
@@ -271,8 +275,7 @@ def test_active_bounds_of_each_kind() -> None:
     assert [b.side for b in exact.active] == ["exact"] * 3
 
 
-def test_one_class_known() -> None:
-    # What is known of one class alone: the others keep their proportions under log loss, row by row.
+def test_bounds_on_one_class_keep_the_proportions_of_the_others_under_log_loss() -> None:
     p = np.random.default_rng(1).dirichlet([5, 3, 1], size=300)
     known = br.Rates.between({"fraud": 0.01}, {"fraud": 0.03}, classes=["fine", "odd", "fraud"])
     result = br.adjust(p, known)
@@ -281,7 +284,7 @@ def test_one_class_known() -> None:
     assert result.classes == ("fine", "odd", "fraud")
 
 
-def test_many_classes() -> None:
+def test_a_hundred_classes() -> None:
     rng = np.random.default_rng(5)
     k = 100
     p = rng.dirichlet(np.full(k, 0.2), size=3000)
@@ -314,16 +317,18 @@ def test_rare_classes() -> None:
     assert result.rates[0] == pytest.approx(1e-10, rel=1e-5)
 
 
-def test_classes_that_cannot_occur_are_dropped() -> None:
+def test_classes_with_rate_0_get_probability_0() -> None:
     p = np.random.default_rng(8).dirichlet(np.ones(3), size=20)
     result = br.adjust(p, br.Rates.between([0.5, 0.1, 0], [0.7, 0.4, 0]))
     assert not result.probs[:, 2].any()
     assert_certified(result)
-    forced = br.adjust(p, br.Rates.between([0.6, 0.4, None], None))  # nothing is left for the third
+    forced = br.adjust(
+        p, br.Rates.between([0.6, 0.4, None], None)
+    )  # the lower bounds sum to 1, so the third class has rate 0
     np.testing.assert_allclose(forced.rates, [0.6, 0.4, 0], atol=1e-10)
 
 
-def test_a_survey_widens_with_a_small_batch_and_with_unequal_weights() -> None:
+def test_bounds_from_a_survey_are_wider_for_small_batches_and_unequal_weights() -> None:
     p = np.random.default_rng(9).dirichlet([1, 1], size=400)
     survey = br.Rates.from_counts([30, 70])
     small, large = br.adjust(p[:40], survey), br.adjust(p, survey)
@@ -336,7 +341,7 @@ def test_a_survey_widens_with_a_small_batch_and_with_unequal_weights() -> None:
     assert br.adjust(p, survey, sample_weight=weights).certificate.batch_size == 40
 
 
-def test_what_if_is_the_same_answer_in_fewer_passes() -> None:
+def test_what_if_gives_the_result_of_adjust_in_no_more_passes() -> None:
     rng = np.random.default_rng(10)
     p = rng.dirichlet([1, 2, 3], size=500)
     result = br.adjust(p, [0.5, 0.3, 0.2], classes=["a", "b", "c"])
@@ -353,7 +358,7 @@ def test_what_if_is_the_same_answer_in_fewer_passes() -> None:
     np.testing.assert_allclose(again.probs, before, rtol=0, atol=1e-9)
 
 
-def test_what_if_from_a_class_of_rate_0_and_with_weights_and_zeros() -> None:
+def test_what_if_keeps_the_options_and_restores_classes_of_rate_0() -> None:
     rng = np.random.default_rng(11)
     p, w = rng.dirichlet([1, 2, 3], size=50), rng.random(50)
     p[0] = [1, 0, 0]
@@ -364,7 +369,7 @@ def test_what_if_from_a_class_of_rate_0_and_with_weights_and_zeros() -> None:
     )
 
 
-def test_what_if_needs_the_rows() -> None:
+def test_what_if_without_the_original_rows_is_refused() -> None:
     result = br.adjust([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5])
     copy = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(copy.probs, result.probs)
@@ -373,23 +378,23 @@ def test_what_if_needs_the_rows() -> None:
             adjustment.what_if([0.4, 0.6])
 
 
-def test_prior_adjustment_uses_the_best_guess_and_certifies_the_set() -> None:
+def test_prior_adjustment_uses_the_estimate_and_guarantees_for_the_set() -> None:
     rng = np.random.default_rng(12)
     p = rng.dirichlet([2, 2], size=60)
-    for known, guess in (
+    for known, estimate in (
         (br.Rates.exact([0.3, 0.7]), [0.3, 0.7]),
         (br.Rates.of_population([0.3, 0.7]), [0.3, 0.7]),
         (br.Rates.near([0.3, 0.7], 0.1), [0.3, 0.7]),
         (br.Rates.from_counts([3, 7]), [3.5 / 11, 7.5 / 11]),
     ):
         result = br.prior_adjust(p, [0.5, 0.5], known)
-        np.testing.assert_allclose(result.probs, br.prior_adjust(p, [0.5, 0.5], guess).probs, atol=1e-12)
+        np.testing.assert_allclose(result.probs, br.prior_adjust(p, [0.5, 0.5], estimate).probs, atol=1e-12)
         low, high = result.certificate.bounds
         for rates in (low[0], high[0]):
             y = np.column_stack([np.full(60, rates), np.full(60, 1 - rates)])
             fall = mean_loss(br.losses.Log(), p, y, None) - mean_loss(br.losses.Log(), result.probs, y, None)
             assert fall >= result.certificate.loss_reduction - 1e-9
-    with pytest.raises(br.errors.BadRates, match="one best guess is needed"):
+    with pytest.raises(br.errors.BadRates, match="one rate per class is needed"):
         br.prior_adjust(p, [0.5, 0.5], br.Rates.between(0.2, 0.8))
 
 
@@ -405,7 +410,7 @@ def test_prior_adjustment_uses_the_best_guess_and_certifies_the_set() -> None:
     ],
     ids=lambda known: known.kind,
 )
-def test_saving_keeps_what_the_certificate_holds_for(known: br.Rates, tmp_path: Any) -> None:
+def test_saving_and_loading_keeps_the_rates_and_the_certificate(known: br.Rates, tmp_path: Any) -> None:
     p = np.random.default_rng(13).dirichlet([3, 1, 1], size=80)
     result = br.adjust(p, known, loss="brier")
     result.save(tmp_path / "shift.json")
@@ -421,20 +426,20 @@ def test_saving_keeps_what_the_certificate_holds_for(known: br.Rates, tmp_path: 
         assert loaded.certificate.holds_for(rates) == result.certificate.holds_for(rates)
 
 
-def test_an_adjustment_to_a_set_in_words() -> None:
+def test_repr_of_an_adjustment_states_the_condition_of_the_guarantee() -> None:
     p = [[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]
     text = repr(br.adjust(p, br.Rates.between({"ill": 0.5}, None, classes=["well", "ill"])))
     assert "if the rates of these rows are well at most 0.5, ill at least 0.5" in text
     assert "at least  at most  achieved" in text
     survey = repr(br.adjust(p, br.Rates.from_counts([1, 9])))
-    assert "with 95 % confidence, if the survey and these rows are random samples of one population" in survey
+    assert "with 95 % confidence, if the survey and these rows are random samples from the same population" in survey
     population = repr(br.adjust(p, br.Rates.of_population([0.1, 0.9], 0.8)))
-    assert "with 80 % confidence, if these rows are a random sample of the population" in population
+    assert "with 80 % confidence, if these rows are a random sample from the population" in population
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("loss", ["log", "brier"])
-def test_ten_million_rows(loss: str) -> None:
+def test_ten_million_rows_converge(loss: str) -> None:
     rng = np.random.default_rng(14)
     p = rng.dirichlet([1, 1, 2, 4], size=10_000_000).astype(np.float32)
     assert_certified(br.adjust(p, br.Rates.from_counts([300, 200, 100, 50]), loss=loss))

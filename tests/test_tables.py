@@ -1,4 +1,4 @@
-"""Tables in files: every format in and out, what is carried through, and that nothing is lost."""
+"""Tables in files: all formats, columns that are only passed on, and output that is complete or absent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def predictions(n: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
 
 
 def table(n: int, seed: int = 0, dtype: Any = np.float64) -> pa.Table:
-    """Predictions between columns that must come through unchanged."""
+    """Predictions, and other columns that the adjustment must not change."""
     p = predictions(n, seed, dtype)
     ids = [f"{i:05d}" for i in range(n)]
     notes = [None if i % 7 == 0 else ('say "no", twice' if i % 3 else "plain") for i in range(n)]
@@ -79,7 +79,7 @@ KINDS = ["parquet", "csv", "csv.gz", "tsv", "feather", "arrow", "arrows"]
 
 @pytest.mark.parametrize("into", KINDS)
 @pytest.mark.parametrize("of", KINDS)
-def test_every_format_becomes_every_other(tmp_path: Path, of: str, into: str) -> None:
+def test_every_format_can_be_written_as_every_other(tmp_path: Path, of: str, into: str) -> None:
     rows = table(100)
     out = tmp_path / f"out.{into}"
     result = br.adjust(write(rows, tmp_path / f"in.{of}"), RATES, out=out)
@@ -91,7 +91,7 @@ def test_every_format_becomes_every_other(tmp_path: Path, of: str, into: str) ->
     assert written.column_names == rows.column_names
     np.testing.assert_allclose(matrix(written), known.probs, rtol=0, atol=1e-15)
     for name in ("id", "age", "note"):
-        if "csv" in of or "tsv" in of:  # where nothing and an empty text look alike
+        if "csv" in of or "tsv" in of:  # In CSV, a missing value and an empty text look the same.
             assert [x or None for x in written.column(name).to_pylist()] == [
                 x or None for x in rows.column(name).to_pylist()
             ]
@@ -100,7 +100,7 @@ def test_every_format_becomes_every_other(tmp_path: Path, of: str, into: str) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"in.{of}", f"out.{into}"])
 
 
-def test_parquet_keeps_its_form(tmp_path: Path) -> None:
+def test_parquet_output_keeps_schema_row_groups_and_compression(tmp_path: Path) -> None:
     fields = [
         pa.field("id", pa.int32(), nullable=False, metadata={"unit": "none"}),
         pa.field("when", pa.timestamp("us", "UTC")),
@@ -141,7 +141,7 @@ def test_parquet_keeps_its_form(tmp_path: Path) -> None:
     np.testing.assert_allclose(matrix(new), known, rtol=0, atol=2e-7)
 
 
-def test_a_folder_with_partitions_gets_a_twin(tmp_path: Path) -> None:
+def test_a_partitioned_folder_is_written_with_the_same_file_names(tmp_path: Path) -> None:
     rows = table(120)
     for i, country in enumerate(["DE", "FR", "__HIVE_DEFAULT_PARTITION__"]):
         folder = tmp_path / "in" / f"country={country}" / "year=2026"
@@ -151,14 +151,14 @@ def test_a_folder_with_partitions_gets_a_twin(tmp_path: Path) -> None:
     (tmp_path / "in" / ".hidden.crc").write_text("?")
     known = br.adjust(matrix(rows), list(RATES.values())).probs
     br.adjust(tmp_path / "in", RATES, out=tmp_path / "out")
-    twins = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.parquet"))
-    assert twins == sorted(p.relative_to(tmp_path / "in").as_posix() for p in (tmp_path / "in").rglob("*.parquet"))
+    files = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.parquet"))
+    assert files == sorted(p.relative_to(tmp_path / "in").as_posix() for p in (tmp_path / "in").rglob("*.parquet"))
     assert (tmp_path / "out" / "_SUCCESS").exists()
-    found = pq.ParquetFile(tmp_path / "out" / twins[0]).read()
+    found = pq.ParquetFile(tmp_path / "out" / files[0]).read()
     assert found.column_names == rows.column_names
     together = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=True).to_table().sort_by("id")
     np.testing.assert_allclose(matrix(together), known, rtol=0, atol=1e-15)
-    # One file has no folders, so what they tell becomes columns.
+    # In a single output file, the values from the folder names become columns.
     br.adjust(str(tmp_path / "in" / "*" / "*" / "*.parquet"), RATES, out=tmp_path / "one.parquet")
     one = pq.read_table(tmp_path / "one.parquet").sort_by("id")
     assert one.column("country").to_pylist() == ["DE"] * 40 + ["FR"] * 40 + [None] * 40
@@ -166,7 +166,7 @@ def test_a_folder_with_partitions_gets_a_twin(tmp_path: Path) -> None:
     np.testing.assert_allclose(matrix(one), known, rtol=0, atol=1e-15)
 
 
-def test_datasets_of_pyarrow(tmp_path: Path) -> None:
+def test_pyarrow_datasets_are_adjusted(tmp_path: Path) -> None:
     rows = table(90)
     pq.write_table(rows.slice(0, 50), tmp_path / "a.parquet", row_group_size=20)
     pq.write_table(rows.slice(50), tmp_path / "b.parquet")
@@ -188,7 +188,7 @@ def test_datasets_of_pyarrow(tmp_path: Path) -> None:
     assert len(list((tmp_path / "folder").glob("*.parquet"))) == 2
 
 
-def test_matrices_of_numpy(tmp_path: Path) -> None:
+def test_numpy_files_are_adjusted(tmp_path: Path) -> None:
     p = predictions(80, dtype=np.float32)
     known = br.adjust(p, list(RATES.values())).probs
     np.save(tmp_path / "c.npy", p)
@@ -208,18 +208,18 @@ def test_matrices_of_numpy(tmp_path: Path) -> None:
         weighted = br.adjust(p, [0.2, 0.5, 0.3], sample_weight=w)
         np.testing.assert_allclose(out["p__net"], weighted.probs, rtol=0, atol=2e-7)
     assert result.classes == ("cat", "dog", "owl")
-    with pytest.raises(BadOption, match="has 2 matrices, 'p__net', 'p__tree'; say which one"):
+    with pytest.raises(BadOption, match="contains 2 matrices, 'p__net', 'p__tree'; select one by columns='name'"):
         br.adjust(tmp_path / "in.npz", RATES)
     br.adjust(write(table(80), tmp_path / "t.parquet"), RATES, out=tmp_path / "t.npz")
     with np.load(tmp_path / "t.npz", allow_pickle=True) as out:
         assert out["probs"].shape == (80, 3)
-    with pytest.raises(BadOption, match="it holds one matrix, so the columns 'id', 'age', 'note' would be lost"):
+    with pytest.raises(BadOption, match="contains only one matrix, so the columns 'id', 'age', 'note' would be lost"):
         br.adjust(tmp_path / "t.parquet", RATES, out=tmp_path / "t.npy")
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_that_are_not_kept_in_memory(
+def test_rows_read_in_every_pass_give_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, weighted: bool
 ) -> None:
     monkeypatch.setattr(table_files, "_HELD_VALUES", 0)
@@ -234,14 +234,14 @@ def test_rows_that_are_not_kept_in_memory(
     np.testing.assert_allclose(result.shift, known.shift, rtol=0, atol=1e-9)
     np.testing.assert_allclose(matrix(pq.read_table(tmp_path / "out.parquet")), known.probs, rtol=0, atol=1e-9)
     if not weighted:
-        assert result.n_passes <= 6, "a sample is taken in the first pass"
+        assert result.n_passes <= 6, "the fit starts from a sample of the first pass"
     again = result.what_if([0.3, 0.4, 0.3])
     np.testing.assert_allclose(again.rates, [0.3, 0.4, 0.3], atol=1e-9)
     with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
-        again.probs  # noqa: B018
+        _ = again.probs
 
 
-def test_large_row_groups_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_row_groups_are_read_some_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_files, "_HELD_VALUES", 0)
     monkeypatch.setattr("baserate.tables.parquet.PIECE_BYTES", 20_000)
     rows = table(5_000)
@@ -252,7 +252,7 @@ def test_large_row_groups_are_read_in_stretches(tmp_path: Path, monkeypatch: pyt
     assert out.select(["id", "note"]).equals(rows.select(["id", "note"]))
 
 
-def test_apply_goes_by_name(tmp_path: Path) -> None:
+def test_apply_matches_columns_by_name(tmp_path: Path) -> None:
     rows = table(60)
     result = br.adjust(write(rows, tmp_path / "in.csv"), RATES)
     result.save(tmp_path / "shift.json")
@@ -263,14 +263,14 @@ def test_apply_goes_by_name(tmp_path: Path) -> None:
     np.testing.assert_allclose(matrix(written), br.adjust(matrix(rows), list(RATES.values())).probs, atol=1e-12)
     with pytest.raises(BadOption, match="say where the adjusted files should go"):
         result.apply(tmp_path / "new.parquet")
-    strange = write(rows.rename_columns(["id", "a", "age", "b", "c", "note"]), tmp_path / "strange.csv")
-    with pytest.raises(BadOption, match=r"none of the columns .* fit the classes 'cat', 'dog', 'owl'"):
-        result.apply(strange, out=tmp_path / "o.csv")
-    with pytest.raises(BadProbabilities, match="stand for the classes 'a', 'b', 'c', but the adjustment was fitted on"):
-        result.apply(strange, columns=["a", "b", "c"], out=tmp_path / "o.csv")
+    renamed = write(rows.rename_columns(["id", "a", "age", "b", "c", "note"]), tmp_path / "renamed.csv")
+    with pytest.raises(BadOption, match=r"no set of columns matches the classes 'cat', 'dog', 'owl'"):
+        result.apply(renamed, out=tmp_path / "o.csv")
+    with pytest.raises(BadProbabilities, match="belong to the classes 'a', 'b', 'c', but the adjustment was fitted on"):
+        result.apply(renamed, columns=["a", "b", "c"], out=tmp_path / "o.csv")
 
 
-def test_one_column_is_the_probability_of_the_second_class(tmp_path: Path) -> None:
+def test_a_single_column_is_the_probability_of_the_second_class(tmp_path: Path) -> None:
     p = np.random.default_rng(0).beta(1, 9, size=70)
     pq.write_table(pa.table({"card": np.arange(70), "p_fraud": p}), tmp_path / "in.parquet")
     result = br.adjust(tmp_path / "in.parquet", br.Rates.parse("fraud=2%"), columns="p_*", out=tmp_path / "o.parquet")
@@ -285,7 +285,7 @@ def test_one_column_is_the_probability_of_the_second_class(tmp_path: Path) -> No
         br.adjust(tmp_path / "in.parquet", br.Rates.parse("fraud=2%"), columns=["p_fraud"], from_logits=True)
 
 
-def test_columns_are_found_by_the_classes(tmp_path: Path) -> None:
+def test_columns_are_found_by_class_names(tmp_path: Path) -> None:
     rows = table(50)
     path = write(rows, tmp_path / "in.parquet")
     shift = br.adjust(path, RATES).shift
@@ -294,24 +294,24 @@ def test_columns_are_found_by_the_classes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(br.adjust(path, list(RATES.values()), columns="p_*").shift, shift)
     roughly = br.adjust(path, br.Rates.parse("dog=0.5..0.6"))
     assert roughly.classes == ("cat", "dog", "owl")
-    with pytest.raises(BadOption, match="say which columns hold the probabilities"):
+    with pytest.raises(BadOption, match=r"Select the columns with probabilities by a pattern, columns='p_\*'"):
         br.adjust(path, list(RATES.values()))
     with pytest.raises(BadProbabilities, match=r"no column matches 'q_\*'; the columns are 'id', 'p_cat'"):
         br.adjust(path, RATES, columns="q_*")
     twice = rows.append_column("q_cat", rows["p_cat"]).append_column("q_dog", rows["p_dog"])
     pq.write_table(twice.append_column("q_owl", rows["p_owl"]), tmp_path / "twice.parquet")
-    with pytest.raises(BadOption, match="several sets of columns"):
+    with pytest.raises(BadOption, match="several sets of columns match the classes"):
         br.adjust(tmp_path / "twice.parquet", RATES)
 
 
-def test_weights_of_files(tmp_path: Path) -> None:
+def test_weights_are_a_column_of_the_file(tmp_path: Path) -> None:
     rows = table(50)
     weights = np.ones(50)
     weights[17] = -1
     pq.write_table(rows.append_column("w", pa.array(weights)), tmp_path / "in.parquet")
     with pytest.raises(BadWeights, match=r"row 17 of .*in\.parquet, column 'w' is -1.0"):
         br.adjust(tmp_path / "in.parquet", RATES, sample_weight="w")
-    with pytest.raises(BadOption, match="there is no column 'v' with weights"):
+    with pytest.raises(BadOption, match="has no column 'v' with weights"):
         br.adjust(tmp_path / "in.parquet", RATES, sample_weight="v")
     with pytest.raises(BadOption, match="must be the name of a column"):
         br.adjust(tmp_path / "in.parquet", RATES, sample_weight=weights)
@@ -320,7 +320,7 @@ def test_weights_of_files(tmp_path: Path) -> None:
         br.adjust(tmp_path / "in.parquet", RATES, sample_weight="w")
 
 
-def test_what_is_there_is_replaced_only_by_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_output_is_replaced_only_by_complete_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = table(50)
     bad = matrix(rows)
     bad[33, 1] = np.nan
@@ -331,57 +331,57 @@ def test_what_is_there_is_replaced_only_by_what_is_complete(tmp_path: Path, monk
     br.adjust(path, RATES, out=out)
     br.adjust(path, RATES, out=folder)
     before = out.read_bytes(), (folder / "in.parquet").read_bytes()
-    for place in (out, folder):
+    for destination in (out, folder):
         with pytest.raises(BadProbabilities, match=r"row 33 of .*broken\.parquet, column 'p_dog' is nan"):
-            br.adjust(broken, RATES, out=place)
-    # Also if it fails at the very last row of the very last pass.
+            br.adjust(broken, RATES, out=destination)
+    # An error after the last row of the last pass also leaves the existing output unchanged.
     monkeypatch.setattr("baserate.tables.csv_files.CsvWriter.close", lambda self: 1 / 0)
     monkeypatch.setattr("baserate.tables.parquet.ParquetWriter.close", lambda self: 1 / 0)
-    for place in (out, folder):
+    for destination in (out, folder):
         with pytest.raises(ZeroDivisionError):
-            br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=place)
+            br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=destination)
     monkeypatch.undo()
     assert (out.read_bytes(), (folder / "in.parquet").read_bytes()) == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.parquet", "folder", "in.parquet", "out.csv"]
-    for place in (out, folder):
-        br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=place)
+    for destination in (out, folder):
+        br.adjust(path, [0.1, 0.1, 0.8], columns="p_*", out=destination)
     assert out.read_bytes() != before[0]
     assert (folder / "in.parquet").read_bytes() != before[1]
     assert sorted(p.name for p in folder.iterdir()) == ["_SUCCESS", "in.parquet"]
 
 
-def test_places_that_are_refused(tmp_path: Path) -> None:
+def test_unsafe_destinations_are_refused(tmp_path: Path) -> None:
     path = write(table(20), tmp_path / "in.parquet")
-    with pytest.raises(BadOption, match="is what is read; write to another place"):
+    with pytest.raises(BadOption, match="is also an input; write to another path"):
         br.adjust(path, RATES, out=path)
-    with pytest.raises(BadOption, match="is what is read"):
+    with pytest.raises(BadOption, match="is also an input"):
         br.adjust(path, RATES, out=tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    with pytest.raises(BadOption, match="has not written all of it: it has no _SUCCESS"):
+    with pytest.raises(BadOption, match="was not all written by baserate: it has no file _SUCCESS"):
         br.adjust(path, RATES, out=tmp_path / "mine")
     (tmp_path / "mine" / "_SUCCESS").touch()  # as Spark does
-    with pytest.raises(BadOption, match="its _SUCCESS is not of baserate"):
+    with pytest.raises(BadOption, match="another program wrote its file _SUCCESS"):
         br.adjust(path, RATES, out=tmp_path / "mine")
     br.adjust(path, RATES, out=tmp_path / "ours")
     (tmp_path / "ours" / "notes.txt").write_text("dear")
-    with pytest.raises(BadOption, match=r"has not written all of it: notes\.txt; choose another name"):
+    with pytest.raises(BadOption, match=r"was not all written by baserate: notes\.txt; choose another name"):
         br.adjust(path, RATES, out=tmp_path / "ours")
-    with pytest.raises(BadFile, match=r"there is no folder .*nowhere to write"):
+    with pytest.raises(BadFile, match=r"out\.parquet cannot be written: there is no folder .*nowhere"):
         br.adjust(path, RATES, out=tmp_path / "nowhere" / "out.parquet")
     with pytest.raises(BadOption, match="out= is where adjusted files go, but probs is a ndarray"):
         br.adjust(predictions(9), [0.2, 0.5, 0.3], out=tmp_path / "o.csv")
     tagged = write(table(20).append_column("tags", pa.array([["a"]] * 20)), tmp_path / "tagged.parquet")
-    with pytest.raises(BadOption, match="'tags' hold lists, structures, bytes or"):
+    with pytest.raises(BadOption, match="'tags' contain lists, structs, bytes or"):
         br.adjust(tagged, RATES, out=tmp_path / "o.csv")
     for odd in ("/dev/null", path.rename(tmp_path / "table")):
-        with pytest.raises(BadOption, match="is there and is no table; choose a name with an ending"):
+        with pytest.raises(BadOption, match="exists and is not a table; choose a name with a suffix"):
             br.adjust(write(table(20), tmp_path / "in.parquet"), RATES, out=odd)
-    with pytest.raises(BadOption, match="fetch it first"):
+    with pytest.raises(BadOption, match="or download it first"):
         br.adjust("s3://bucket/preds.parquet", RATES)
 
 
-def test_a_link_stays_one_and_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
+def test_symbolic_links_are_kept_and_named_pipes_are_read(tmp_path: Path) -> None:
     path = write(table(20), tmp_path / "in.csv")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
     br.adjust(path, RATES, out=tmp_path / "link.csv")
@@ -393,25 +393,25 @@ def test_a_link_stays_one_and_a_pipe_with_a_name_is_read(tmp_path: Path) -> None
     assert (tmp_path / "piped.csv").read_bytes() == (tmp_path / "real.csv").read_bytes()
 
 
-def test_what_killed_processes_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(table(20), tmp_path / "in.parquet")
-    left = tmp_path / ".out.parquet.0123456789abcdef.tmp"
-    left.write_text("half")
+    abandoned = tmp_path / ".out.parquet.0123456789abcdef.tmp"
+    abandoned.write_text("half")
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
-    assert left.exists(), "it may be that of a process that has just begun"
-    monkeypatch.setattr("baserate.support.atomic_files._YOUNG", -1)
+    assert abandoned.exists(), "another process may just have created it"
+    monkeypatch.setattr("baserate.support.atomic_files._MIN_AGE", -1)
     br.adjust(path, RATES, out=tmp_path / "out.parquet")
-    assert not left.exists()
+    assert not abandoned.exists()
 
 
-def test_what_to_install_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(table(20), tmp_path / "in.csv")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'tables in files need pyarrow: pip install "baserate\[files\]"'):
         br.adjust(path, RATES)
 
 
-def test_text_comes_through_as_it_is(tmp_path: Path) -> None:
+def test_other_columns_of_csv_files_are_not_changed(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(
         b'id;note;p_cat;p_dog\n007;"semi; colon";0,25;0,75\n1e5;caf\xe9;0,5;0,5\n"two\nlines";NA;0,125;0,875\n'
     )
@@ -422,11 +422,11 @@ def test_text_comes_through_as_it_is(tmp_path: Path) -> None:
     assert lines[1].startswith(b'007;"semi; colon";0,')
     assert lines[2].startswith(b"1e5;caf\xe9;0,")
     assert (lines[3], lines[4][:7]) == (b'"two', b'lines";')
-    with pytest.raises(BadFile, match=r"column 'note' .* is not text in UTF-8"):
+    with pytest.raises(BadFile, match=r"column 'note' .* is not UTF-8 text"):
         br.adjust(files, {"cat": 0.4, "dog": 0.6}, out=tmp_path / "out.parquet")
 
 
-def test_columns_of_text_get_types_where_all_of_it_fits(tmp_path: Path) -> None:
+def test_csv_columns_get_types_that_fit_all_entries(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(
         "code,n,x,yes,empty,p_a,p_b\n007,-12,1.5,true,,0.5,0.5\n8,,2e-3,false,,0.25,0.75\n"
     )
@@ -441,7 +441,7 @@ def test_columns_of_text_get_types_where_all_of_it_fits(tmp_path: Path) -> None:
     assert out.column("n").to_pylist() == [-12, None]
 
 
-def test_classes_of_npz_keep_their_order(tmp_path: Path) -> None:
+def test_npz_files_keep_the_order_of_their_classes(tmp_path: Path) -> None:
     p = predictions(30)
     np.savez(tmp_path / "abc.npz", probs=p, classes=["cat", "dog", "owl"], row=np.arange(30))
     np.savez(tmp_path / "cba.npz", probs=p[:, ::-1], classes=["owl", "dog", "cat"], extra=np.zeros((2, 2, 2)))
@@ -459,7 +459,7 @@ def test_classes_of_npz_keep_their_order(tmp_path: Path) -> None:
         assert t["id"][1] == "00001"
 
 
-def test_long_numbers_in_text_stay_what_they_are(tmp_path: Path) -> None:
+def test_long_numbers_in_csv_files_lose_no_digits(tmp_path: Path) -> None:
     rows = ["tweet,d,v,z,x,p_cat,p_dog"]
     rows += ["1234567890123456789,0.12345678901234567890123,-,-0,1e400,0.5,0.5", "12,0.5,1.5,0,1.5,0.3,0.7"]
     (tmp_path / "in.csv").write_text("\n".join(rows))
@@ -469,7 +469,7 @@ def test_long_numbers_in_text_stay_what_they_are(tmp_path: Path) -> None:
     assert out.column("tweet").to_pylist() == ["1234567890123456789", "12"]
 
 
-def test_types_of_text_agree_between_files(tmp_path: Path) -> None:
+def test_csv_files_get_common_types(tmp_path: Path) -> None:
     for name, value in (("a", "1"), ("b", "1.5"), ("c", "")):
         (tmp_path / f"{name}.csv").write_text(f"v,w,p_cat,p_dog\n{value},{name if name == 'a' else 7},0.5,0.5\n")
     br.adjust(str(tmp_path / "*.csv"), {"cat": 0.2, "dog": 0.8}, out=tmp_path / "out.parquet")
@@ -478,7 +478,7 @@ def test_types_of_text_agree_between_files(tmp_path: Path) -> None:
     assert out.column("w").to_pylist() == ["a", "7", "7"]
 
 
-def test_parquet_files_may_differ_in_what_may_be_missing(tmp_path: Path) -> None:
+def test_parquet_files_may_differ_in_nullable_columns(tmp_path: Path) -> None:
     for name, nullable in (("a", False), ("b", True)):
         fields = [pa.field("id", pa.int64(), nullable=nullable), ("p_cat", pa.float64()), ("p_dog", pa.float64())]
         one = pa.table([[None if nullable else 1], [0.5], [0.5]], schema=pa.schema(fields))
@@ -487,22 +487,24 @@ def test_parquet_files_may_differ_in_what_may_be_missing(tmp_path: Path) -> None
     assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == [1, None]
 
 
-def test_classes_are_not_guessed_from_parts_of_names(tmp_path: Path) -> None:
+def test_classes_must_match_whole_words_of_column_names(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("p_fine,p_fraud\n0.5,0.5\n0.3,0.7\n")
-    with pytest.raises(BadOption, match="none of the columns"):
+    with pytest.raises(BadOption, match="no set of columns matches"):
         br.adjust(tmp_path / "a.csv", br.Rates.parse("frau=0.02"))
     (tmp_path / "b.csv").write_text("fine,fraud,other\n0.5,0.3,0.2\n0.3,0.2,0.5\n")
-    with pytest.raises(BadOption, match="only 'fraud' is a class that the rates name; say which columns"):
+    with pytest.raises(BadOption, match=r"only 'fraud' is a class that the rates name\. Select the columns"):
         br.adjust(tmp_path / "b.csv", br.Rates.parse("fraud=0.02"))
 
 
-def test_the_input_is_safe_however_it_is_spelt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_to_the_input_is_refused_for_every_spelling_of_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(table(20), tmp_path / "in.parquet")
     br.adjust(path, RATES, out=tmp_path / "first")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("first")
     for where, out in (("first", tmp_path / "first"), ("link", "first"), ("first/../first", "first")):
-        with pytest.raises(BadOption, match="is what is read"):
+        with pytest.raises(BadOption, match="is also an input"):
             br.adjust(where, RATES, out=out)
     (tmp_path / "first" / "in.parquet").chmod(0o640)
     (tmp_path / "out.parquet").touch(mode=0o600)
@@ -510,7 +512,7 @@ def test_the_input_is_safe_however_it_is_spelt(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "out.parquet").stat().st_mode & 0o777 == 0o600
 
 
-def test_files_of_one_name_in_several_folders(tmp_path: Path) -> None:
+def test_files_of_the_same_name_in_several_folders_are_kept_apart(tmp_path: Path) -> None:
     for country in ("DE", "007"):
         (tmp_path / f"country={country}").mkdir()
         write(table(20), tmp_path / f"country={country}" / "x.parquet")
@@ -522,17 +524,19 @@ def test_files_of_one_name_in_several_folders(tmp_path: Path) -> None:
     assert one.column("country").to_pylist() == ["007"] * 20 + ["DE"] * 20
 
 
-def test_names_that_look_like_other_formats(tmp_path: Path) -> None:
+def test_csv_files_may_begin_like_other_formats(tmp_path: Path) -> None:
     for first in ("ORCID", "FEA1", "PAR1", "BZh9", "{id}"):
         (tmp_path / "in.csv").write_text(f"{first},p_cat,p_dog\n1,0.5,0.5\n")
         assert br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}).n_rows == 1
-    with pytest.raises(BadOption, match=r"does not end as a format does; for a folder, write .*res\.json/"):
+    with pytest.raises(
+        BadOption, match=r"does not end with the suffix of a known format; for a folder, write .*res\.json/"
+    ):
         br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}, out=tmp_path / "res.json")
     br.adjust(tmp_path / "in.csv", {"cat": 0.2, "dog": 0.8}, out=tmp_path / "OUT.CSV.GZ")
     assert (tmp_path / "OUT.CSV.GZ").read_bytes().startswith(b"\x1f\x8b")
 
 
-def test_a_shift_of_a_file_adjusts_a_dataframe(tmp_path: Path) -> None:
+def test_an_adjustment_fitted_on_a_file_applies_to_a_dataframe(tmp_path: Path) -> None:
     rows = table(30)
     result = br.adjust(write(rows, tmp_path / "in.csv"), RATES)
     out = result.apply(rows.select(COLUMNS).to_pandas())

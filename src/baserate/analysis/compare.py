@@ -166,7 +166,7 @@ def compare(
     options |= {"sample_weight": sample_weight, "classes": classes, "columns": columns}
     request = requested(probs, rates, **options)
     p, weights = read_predictions(request)
-    targets = as_targets(y, p.shape, request.classes)
+    targets = as_targets(y, p.shape, request.known.classes)
     further = {name: _as_predictions(rows, p.shape, name) for name, rows in (others or {}).items()}
     made, notes = _adjusted_by_all(probs, request.known, old_rates, chosen, options)
     predictions = {_ORIGINAL: p} | further | made

@@ -319,24 +319,23 @@ def total(parts: Iterable[S]) -> S:
     With compensation neither the number of blocks nor a billion rows cost digits. The order of the parts matters for
     the last bit, so engines yield them in the order of the rows. Parts are added as they arrive, not collected.
     """
-    first: S | None = None
+    iterator = iter(parts)
+    first = next(iterator)
     sums: list[FloatArray] = []
     lost: list[FloatArray] = []
-    for part in parts:
-        if first is None:
-            first, sums = part, [np.array(value, dtype=np.float64) for value in _leaves(part)]
-            continue
-        lost = lost or [np.zeros_like(value) for value in sums]
+    for part in iterator:
+        if not sums:
+            sums = [np.array(value, dtype=np.float64) for value in _leaves(first)]
+            lost = [np.zeros_like(value) for value in sums]
         for i, value in enumerate(_leaves(part)):
             new = sums[i] + value
             with np.errstate(invalid="ignore"):  # an infinite value shows in the sum itself
                 lost[i] += np.where(np.abs(sums[i]) >= np.abs(value), (sums[i] - new) + value, (value - new) + sums[i])
             sums[i] = new
-    if first is None:
-        raise ValueError("there is nothing to add")
-    if lost:
-        sums = [np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True)]
-    return cast(S, _rebuilt(first, iter(sums)))
+    if not sums:
+        return first
+    whole = [np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True)]
+    return cast(S, _rebuilt(first, iter(whole)))
 
 
 def _leaves(part: Any) -> Iterator[Any]:

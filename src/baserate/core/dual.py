@@ -16,10 +16,10 @@ loss of the rows ``a(lam)`` is below that of ``p`` by at least ``g(lam)``. See d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
-from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
+from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
 from baserate.core.newton import Point, Target
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.core.start import dual_point
@@ -74,21 +74,22 @@ class Dual:
     passes : RowPasses
     rate_set : RateSet
         The possible rates, for all classes.
+    kept_rate_set : RateSet
+        The rate set in the coordinates of the kept classes.
+    model : RowModel
+        What is done to a row, except for the shift.
     """
 
     rows: Engine
     passes: RowPasses
     rate_set: RateSet
+    kept_rate_set: RateSet
+    model: RowModel
 
-    @property
-    def model(self) -> RowModel:
-        """What is done to a row, except for the shift."""
-        return self.passes.model
-
-    @cached_property
-    def kept_rate_set(self) -> RateSet:
-        """The rate set in the coordinates of the kept classes."""
-        return self.rate_set.take(self.model.kept_classes)
+    @classmethod
+    def of(cls, rows: Engine, passes: RowPasses, rate_set: RateSet) -> Dual:
+        """The dual function of some rows."""
+        return cls(rows, passes, rate_set, rate_set.take(passes.model.kept_classes), passes.model)
 
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""
@@ -99,12 +100,17 @@ class Dual:
         task = partial(self.passes.first, shift=shift, curvature=curvature)
         sums = self.rows.sum(task, self.passes.block_values)
         survey = Survey.of(sums.survey)
-        return survey, self._point(survey, shift, sums.dual)
+        point = dual_point(shift, survey.offset, sums.dual, self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return survey, point
 
     def evaluate(self, survey: Survey, shift: FloatArray, *, curvature: bool = True) -> Point:
         """The dual at a shift, for rows that were surveyed and not written since."""
         task = partial(self.passes.reduce, shift=shift, curvature=curvature)
-        return self._point(survey, shift, self.rows.sum(task, self.passes.block_values))
+        sums = self.rows.sum(task, self.passes.block_values)
+        point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return point
 
     def write(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
@@ -137,8 +143,3 @@ class Dual:
     def with_rows(self, rows: Engine) -> Dual:
         """The dual of other rows of the same kind, such as a sample."""
         return replace(self, rows=rows)
-
-    def _point(self, survey: Survey, shift: FloatArray, sums: DualSums) -> Point:
-        point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
-        self.rows.progress.residual(point.residual)
-        return point

@@ -112,9 +112,8 @@ def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray
 
 def _supports_of(model: RowModel, block: Block) -> Supports:
     block = block.as_numpy()
-    rows = model.reading.clean(block.rows)
-    allowed = ~np.isneginf(model.kept(model.dual_points(rows)))
-    p = model.kept(model.probs(rows))
+    p, eta = map(model.kept, model.read(block.rows))
+    allowed = ~np.isneginf(eta)
     return _merge(allowed, p / p.sum(axis=1, keepdims=True) * block.weights[:, None], np.ones(len(p), dtype=np.intp))
 
 

@@ -31,7 +31,7 @@ TRUST_REGION = np.array([_FIRST_RADIUS, _POOR, _GOOD, _WIDEN, _OVERSHOOT, _CONFI
 """The rules that compiled code needs, in this order."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Point:
     """The dual function at one shift.
 
@@ -48,6 +48,12 @@ class Point:
         Minus the Hessian of the smooth part; positive semidefinite, and 0 along the all-ones direction.
     noise : float
         How far rounding may have moved ``value``.
+    gradient : array of shape (k,)
+        Wanted rates minus the mean; at a kink, one of several slopes.
+    residual : float
+        Largest absolute error of a rate.
+    gap : float
+        Primal objective of these rows minus the dual value.
     """
 
     shift: FloatArray
@@ -57,20 +63,14 @@ class Point:
     curvature: FloatArray
     noise: float
 
-    @property
-    def gradient(self) -> FloatArray:
-        """Wanted rates minus the mean; at a kink, one of several slopes."""
-        return np.asarray(self.wanted - self.mean)
+    gradient: FloatArray = field(init=False)
+    residual: float = field(init=False)
+    gap: float = field(init=False)
 
-    @property
-    def residual(self) -> float:
-        """Largest absolute error of a rate."""
-        return float(np.abs(self.gradient).max())
-
-    @property
-    def gap(self) -> float:
-        """Primal objective of these rows minus the dual value."""
-        return abs(float(self.shift @ self.gradient))
+    def __post_init__(self) -> None:
+        self.gradient = self.wanted - self.mean
+        self.residual = float(np.abs(self.gradient).max())
+        self.gap = abs(float(self.shift @ self.gradient))
 
 
 Evaluate = Callable[[FloatArray, Point | None], Point]
@@ -94,30 +94,22 @@ class Target:
     max_passes: int
     ceiling: float = np.inf
 
-    @property
-    def relative(self) -> float:
-        """Error of a rate as a share of the rate that is aimed at, but not insisted on."""
-        return min(max(1e4 * self.tol, 1e-6), 0.1)
-
-    def reached(self, point: Point) -> bool:
-        """Whether the promised tolerance holds."""
-        return self.error(point) <= self.tol
-
     def satisfied(self, point: Point) -> bool:
         """Whether nothing is left to gain.
 
         Then the gap is small even if the objective is large, and the first digits of a rate of 1e-12 are right.
         """
-        small = np.minimum(self.tol, self.relative * point.wanted)
+        small = np.minimum(self.tol, relative_tolerance(self.tol) * point.wanted)
         return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
-
-    def smallest_error(self, point: Point) -> float:
-        """An error that satisfies the target, whichever rate it is an error of."""
-        return min(self.tol, self.relative * float(point.wanted.min()))
 
     def error(self, point: Point) -> float:
         """How far a point is from optimal: its residual, or a tenth of its gap relative to large objectives."""
         return max(point.residual, 0.1 * point.gap / max(1.0, abs(point.value)))
+
+
+def relative_tolerance(tol: float) -> float:
+    """Error of a rate as a share of the rate that is aimed at, but not insisted on."""
+    return min(max(1e4 * tol, 1e-6), 0.1)
 
 
 @dataclass(frozen=True)
@@ -149,8 +141,8 @@ class _State:
     radius: float
     n_passes: int
     previous_residual: float = np.inf
-    failures: int = field(default=0)
-    extra_steps: int = field(default=0)
+    failures: int = 0
+    extra_steps: int = 0
 
 
 def maximise(
@@ -196,20 +188,23 @@ def maximise(
         if not step.any():  # below the last digit of the shift
             break
         new = _anchored(new, point.wanted)
-        error = _next_error(state.previous_residual, point.residual, order)
-        if order and _SAFETY * error <= target.smallest_error(point):
+        # 2. Near the solution, where the error falls as predicted, the last step need not be evaluated.
+        least = min(target.tol, relative_tolerance(target.tol) * float(point.wanted.min()))
+        if order and _SAFETY * _next_error(state.previous_residual, point.residual, order) <= least:
             there = replace(point, shift=new, value=point.value + predicted, mean=point.wanted)
             return Solution(there, state.n_passes, converged=True, extrapolated=True)
-        # 2. Evaluate the dual there: one pass over the data.
+        # 3. Evaluate the dual there: one pass over the data.
         trial = evaluate(new, state.latest)
-        state.n_passes += 1
         share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
-        # 3. Adapt the radius, and move if that is an improvement.
-        _adapt_radius(state, share, _length(step, metric))
-        _move(state, trial, share, target)
+        # 4. Trust the model less or more, and move if that is an improvement.
+        _update(state, trial, share, _length(step, metric), target)
         if state.failures >= _PATIENCE or state.extra_steps > _EXTRA:
             break
-    return _finish(state, target)
+    if not np.isfinite(state.point.value):
+        return Solution(state.point, state.n_passes, converged=False)
+    reached = target.error(state.best) <= target.tol
+    # Short of the target, a point below the start would guarantee less than no adjustment at all.
+    return Solution(state.best if reached or state.best.value >= 0 else state.point, state.n_passes, reached)
 
 
 def _begin(evaluate: Evaluate, start: FloatArray | Point, metric: FloatArray) -> _State:
@@ -224,16 +219,13 @@ def _begin(evaluate: Evaluate, start: FloatArray | Point, metric: FloatArray) ->
     return _State(point, point, point, radius, n_passes)
 
 
-def _adapt_radius(state: _State, share: float, length: float) -> None:
-    """Trust the model less or more."""
+def _update(state: _State, trial: Point, share: float, length: float, target: Target) -> None:
+    """Adapt the radius to the share of the predicted gain, and go to the trial point if the gain is large enough."""
+    state.n_passes += 1
     if share < _POOR:
         state.radius = _SHRINK * length
     elif share > _GOOD:
         state.radius = max(state.radius, _WIDEN * length)
-
-
-def _move(state: _State, trial: Point, share: float, target: Target) -> None:
-    """Go to the trial point if the gain is large enough, and remember the best point."""
     if np.isfinite(trial.value):
         state.latest = trial
         if target.error(trial) < target.error(state.best):
@@ -244,16 +236,7 @@ def _move(state: _State, trial: Point, share: float, target: Target) -> None:
     else:
         state.failures += 1
     # Beyond the tolerance, accuracy is worth a few steps, but not a fight with rounding.
-    state.extra_steps += target.reached(state.best)
-
-
-def _finish(state: _State, target: Target) -> Solution:
-    if not np.isfinite(state.point.value):
-        return Solution(state.point, state.n_passes, converged=False)
-    reached = target.reached(state.best)
-    # Short of the target, a point below the start would guarantee less than no adjustment at all.
-    point = state.best if reached or state.best.value >= 0 else state.point
-    return Solution(point, state.n_passes, reached)
+    state.extra_steps += target.error(state.best) <= target.tol
 
 
 @np.errstate(over="ignore")  # an infinite length is fine

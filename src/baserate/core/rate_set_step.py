@@ -1,7 +1,8 @@
-"""Newton's step with a region of rates: the maximum of a quadratic model plus the region's support function.
+"""Newton's step within a rate set: the maximum of a quadratic model plus the support function of the set.
 
-Both live on k numbers, so the data are not touched. In the dual variables of the model this is a quadratic program over
-the region; which bounds of a box bind is found by pivoting. On the sphere of a ball the support function is smooth.
+The model has only k variables, so no pass over the data is needed. For a box the step is the solution of a quadratic
+program; pivoting finds which bounds are active. On the sphere of a ball the support function is smooth, so its own
+curvature is added to the model.
 """
 
 from __future__ import annotations
@@ -15,144 +16,157 @@ from numpy.typing import NDArray
 from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
-_ROUNDS = 12  # of block pivoting; 2 to 5 are usual
+_PIVOTING_ROUNDS = 12  # 2 to 5 are usual
+_ACTIVE_SET_STEPS = 12  # per class
 
 State = NDArray[np.int8]
-"""Of each class: +1 at its lower bound, -1 at its upper, 0 free between them."""
+"""For each class: +1 if its lower bound is active, -1 if its upper bound is active, 0 if it is free."""
 
 
-def newton(region: RateSet, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
-    """Where a quadratic model of the dual function has its maximum.
+def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
+    """The shift at which a quadratic model of the dual function has its maximum.
 
-    Maximises ``<-mean, x - shift> - 1/2 <x - shift, matrix (x - shift)> + h(x)`` over shifts x, with h the support
-    function of the region. Equivalently ``t = mean + matrix (x - shift)`` are rates of the region that x supports.
+    Maximises ``<-mean, x - shift> - 1/2 <x - shift, matrix (x - shift)> + h(x)`` over shifts x, where h is the support
+    function of the rate set. Equivalently, ``t = mean + matrix (x - shift)`` are the rates of the set with the least
+    ``<x, t>``. For a ball h is replaced by its own second-order model.
 
     Returns
     -------
     array of shape (k,)
-        The new shift x, not a step: free classes have exactly the same shift. Not finite where the model is degenerate.
+        The new shift x, not the step. Classes between their bounds get exactly the same shift. A singular matrix may
+        give entries that are not finite, or too large to be useful; the caller then adds damping.
     """
-    if region.is_point:
-        return np.asarray(shift + solve_centred(matrix, region.low - mean))
-    if region.ball is not None:
-        return _near_sphere(region, region.ball, matrix, mean, shift)
-    return _Model(region, matrix, mean, shift).in_box()
+    if rate_set.is_point:
+        return np.asarray(shift + solve_centred(matrix, rate_set.low - mean))
+    if rate_set.ball is not None:
+        return _step_with_ball(rate_set, rate_set.ball, matrix, mean, shift)
+    return _BoxStep(rate_set, matrix, mean, shift).by_block_pivoting()
 
 
-def _near_sphere(region: RateSet, ball: Ball, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
-    """The new shift for a ball. On its sphere h is smooth, so its own curvature joins the model.
+def _step_with_ball(
+    rate_set: RateSet, ball: Ball, matrix: FloatArray, mean: FloatArray, shift: FloatArray
+) -> FloatArray:
+    """The new shift for a ball.
 
-    A ball that shrinks thus becomes a point without fuss. The one kink is where all classes have the same shift; from
-    there the way leads along the normal of the ball at its point nearest to the mean.
+    The curvature of the support function is added to the model, so that a very small ball behaves like a point. The
+    support function has one kink, where all classes have the same shift. From there the step is along the normal of
+    the ball at the member near the mean.
     """
-    rates = region.support(shift, mean)
+    rates = rate_set.support(shift, mean)
     if np.ptp(shift) > 0:
-        return np.asarray(shift + solve_centred(matrix + region.support_curvature(shift, rates), rates - mean))
+        return np.asarray(shift + solve_centred(matrix + rate_set.support_curvature(shift, rates), rates - mean))
     normal = ball.scale * (rates - mean)
-    flat = float(normal @ matrix @ normal)
-    return np.asarray(shift + (float(normal @ (rates - mean)) / flat if flat > 0 else 0.0) * normal)
+    curvature = float(normal @ matrix @ normal)
+    length = float(normal @ (rates - mean)) / curvature if curvature > 0 else 0.0
+    return np.asarray(shift + length * normal)
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
-    region: RateSet
+class _BoxStep:
+    """The quadratic program for a box; see :func:`newton`."""
+
+    rate_set: RateSet
     matrix: FloatArray
     mean: FloatArray
     shift: FloatArray
 
-    def in_box(self) -> FloatArray:
-        """The new shift.
+    def by_block_pivoting(self) -> FloatArray:
+        """The new shift, by block principal pivoting (Judice and Pires 1994).
 
-        All bounds that are violated bind at once and all that hold the wrong way are released (block principal
-        pivoting, Judice and Pires 1994). That takes 2 to 5 rounds, but need not end; then one bound is taken at a time.
+        Each round activates all violated bounds and releases all bounds whose multiplier has the wrong sign. This
+        usually ends after 2 to 5 rounds, but it may cycle; then the active-set method takes over.
         """
-        guess = np.sign(self.shift - self.region.margin(self.shift)).astype(np.int8)
-        state = np.where(self.region.fixed, np.int8(1), guess)
-        for _ in range(_ROUNDS):
-            if state.all():  # then the rates need not sum to 1
+        guess = np.sign(self.shift - self.rate_set.margin(self.shift)).astype(np.int8)
+        state = np.where(self.rate_set.fixed, np.int8(1), guess)
+        for _ in range(_PIVOTING_ROUNDS):
+            if state.all():  # without a free class the rates need not sum to 1
                 break
-            x, t = self._where_bound(state)
-            wrong, below, above = self._held_wrong(state, x), *self._violations(state, t)
+            x, t = self._solve_for_state(state)
+            wrong, below, above = self._wrong_sign(state, x), *self._violations(state, t)
             if not (wrong | (below > 0) | (above > 0)).any():
                 return x
             state = np.where(wrong, 0, state + (below > 0) - (above > 0)).astype(np.int8)
         return self._one_by_one(state)
 
-    def _where_bound(self, state: State) -> tuple[FloatArray, FloatArray]:
-        """The maximum of the model if exactly these bounds bind, and its rates; some class must be free."""
+    def _solve_for_state(self, state: State) -> tuple[FloatArray, FloatArray]:
+        """The maximum of the model, and its rates, if exactly these bounds are active. Some class must be free."""
         free, bound = state == 0, state != 0
-        t = np.where(state > 0, self.region.low, self.region.high)
+        t = np.where(state > 0, self.rate_set.low, self.rate_set.high)
         x = np.where(free, self.shift[free][0], self.shift)
         step = x - self.shift
-        wanted = (t - self.mean - self.matrix @ step)[bound]
-        step[bound] = self._solve_on(bound, wanted)
+        missing = (t - self.mean - self.matrix @ step)[bound]
+        step[bound] = self._solve_on(bound, missing)
         x[bound] += step[bound]
         t[free] = (self.mean + self.matrix @ step)[free]
         return x, t
 
-    def _held_wrong(self, state: State, x: FloatArray) -> BoolArray:
-        """Classes whose bound would have to push the other way."""
-        return np.asarray((state * (x - x[state == 0][0]) < 0) & ~self.region.fixed)
+    def _wrong_sign(self, state: State, x: FloatArray) -> BoolArray:
+        """Active bounds whose multiplier has the wrong sign."""
+        return np.asarray((state * (x - x[state == 0][0]) < 0) & ~self.rate_set.fixed)
 
     def _violations(self, state: State, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How far free classes lie below their lower and above their upper bounds; 0 where only rounding says so."""
-        free, slack = state == 0, 1e-13 * self.region.high + 1e-300
-        below, above = self.region.low - t, t - self.region.high
-        return np.where(free & (below > slack), below, 0.0), np.where(free & (above > slack), above, 0.0)
+        """How far free classes lie below their lower and above their upper bounds; 0 if it may be rounding."""
+        free, rounding = state == 0, 1e-13 * self.rate_set.high + 1e-300
+        below, above = self.rate_set.low - t, t - self.rate_set.high
+        return np.where(free & (below > rounding), below, 0.0), np.where(free & (above > rounding), above, 0.0)
 
     def _one_by_one(self, state: State) -> FloatArray:
-        """The same by a dual active-set method (Goldfarb and Idnani 1983), which always ends."""
-        state = np.where(self.region.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
-        x, t = self._where_bound(state)
-        while (wrong := self._held_wrong(state, x)).any():
+        """The new shift, by a dual active-set method (Goldfarb and Idnani 1983), which does not cycle."""
+        state = np.where(self.rate_set.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
+        x, t = self._solve_for_state(state)
+        while (wrong := self._wrong_sign(state, x)).any():
             state[wrong] = 0
-            x, t = self._where_bound(state)
-        for _ in range(_ROUNDS * len(x)):
+            x, t = self._solve_for_state(state)
+        for _ in range(_ACTIVE_SET_STEPS * len(x)):
             below, above = self._violations(state, t)
             if not (below + above).any():
                 break
             j = int(np.argmax(below + above))
             if not self._bind(state, j, 1 if below[j] > 0 else -1, x - x[state == 0][0], t):
                 break
-            x, t = self._where_bound(state)
+            x, t = self._solve_for_state(state)
         return x
 
-    def _bind(self, state: State, j: int, side: int, price: FloatArray, t: FloatArray) -> bool:
-        """Let a violated bound bind, in place of others if need be; whether that was possible."""
-        region, matrix = self.region, self.matrix
+    def _bind(self, state: State, j: int, side: int, multiplier: FloatArray, t: FloatArray) -> bool:
+        """Activate a violated bound, and release others if needed. Changes ``state``; returns whether it was possible.
+
+        ``side`` is 1 for the lower bound of class ``j`` and -1 for its upper bound.
+        """
+        rate_set, matrix = self.rate_set, self.matrix
         while state[j] == 0:
             bound = state != 0
-            # Raise the price of the violated bound; those of the others follow so that their rates stay.
-            along = np.zeros_like(price)
-            along[j] = side
-            along[bound] = self._solve_on(bound, -side * matrix[bound, j])
-            pace = side * float(matrix[j] @ along)
-            missing = max(float(region.low[j] - t[j] if side > 0 else t[j] - region.high[j]), 0.0)
+            # Increase the multiplier of the violated bound. Those of the active bounds follow to keep their rates.
+            direction = np.zeros_like(multiplier)
+            direction[j] = side
+            direction[bound] = self._solve_on(bound, -side * matrix[bound, j])
+            slope = side * float(matrix[j] @ direction)
+            violation = max(float(rate_set.low[j] - t[j] if side > 0 else t[j] - rate_set.high[j]), 0.0)
             others_free = bool((state == 0).sum() > 1)
-            full = missing / pace if others_free and pace > 1e-14 * matrix[j, j] else np.inf
-            falls = bound & ~region.fixed & (state * along < 0)
-            until = np.divide(-price, along, out=np.full_like(price, np.inf), where=falls)
-            first = int(np.argmin(until))
-            length = min(full, max(float(until[first]), 0.0))
+            full = violation / slope if others_free and slope > 1e-14 * matrix[j, j] else np.inf
+            shrinking = bound & ~rate_set.fixed & (state * direction < 0)
+            until_zero = np.divide(-multiplier, direction, out=np.full_like(multiplier, np.inf), where=shrinking)
+            first = int(np.argmin(until_zero))
+            length = min(full, max(float(until_zero[first]), 0.0))
             if not np.isfinite(length):
                 return False
-            price, t = price + length * along, t + length * (matrix @ along)
+            multiplier, t = multiplier + length * direction, t + length * (matrix @ direction)
             if length == full:
                 state[j] = side
             else:
-                state[first], price[first] = 0, 0.0
+                state[first], multiplier[first] = 0, 0.0
         return True
 
     def _solve_on(self, bound: BoolArray, right: FloatArray) -> FloatArray:
+        """Solve with the rows and columns of the bound classes."""
         matrix = self.matrix[np.ix_(bound, bound)]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
         return np.asarray(_solve(matrix / scale / scale[:, None], right / scale) / scale)
 
 
 def solve_centred(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Solve ``matrix @ step = gradient`` for a matrix and a gradient that know nothing of the all-ones direction."""
+    """Solve ``matrix @ step = gradient`` for a matrix with zero row sums and a gradient that sums to 0."""
     scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
-    # Lift the all-ones direction so that the matrix can be factored.
+    # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
     ones = scale / np.linalg.norm(scale)
     lifted = matrix / scale / scale[:, None] + np.outer(ones, ones)
     return np.asarray(_solve(lifted, gradient / scale) / scale)
@@ -162,4 +176,4 @@ def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     try:
         return cast(FloatArray, np.linalg.solve(matrix, right))
     except np.linalg.LinAlgError:
-        return np.full_like(right, np.nan)  # singular; every comparison fails and more damping is tried
+        return np.full_like(right, np.nan)  # not an exception: the caller sees NaN and adds damping

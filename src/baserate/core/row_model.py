@@ -6,7 +6,7 @@ With ``p`` a prediction and ``lam`` the shift, a row becomes ``a = row_map(link(
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,6 +53,12 @@ class RowModel:
         level among the classes that it allows.
     softness : float
         Share of Brier loss that was mixed in to make a problem solvable in floating point; see ``Softened``.
+    solved_loss : Loss
+        The loss whose divergence is minimised: ``loss``, or its softened form.
+    kept_loss : Loss
+        That loss in the coordinates of the kept classes.
+    keeps_all_classes : bool
+        Whether every class may get probability.
     """
 
     loss: Loss
@@ -63,35 +69,28 @@ class RowModel:
     limit_levels: IndexArray | None = None
     softness: float = 0.0
 
-    @property
-    def keeps_all_classes(self) -> bool:
-        """Whether every class may get probability."""
-        return len(self.kept_classes) == self.n_classes
+    solved_loss: Loss = field(init=False)
+    kept_loss: Loss = field(init=False)
+    keeps_all_classes: bool = field(init=False)
 
-    @cached_property
-    def solved_loss(self) -> Loss:
-        """The loss whose divergence is minimised: ``loss``, or its softened form."""
-        return Softened(self.loss, self.softness) if self.softness else self.loss
-
-    @cached_property
-    def kept_loss(self) -> Loss:
-        """That loss in the coordinates of the kept classes."""
-        if self.keeps_all_classes:
-            return self.solved_loss
-        return self.solved_loss.on_face(self.kept_classes, self.n_classes)
+    def __post_init__(self) -> None:
+        solved = Softened(self.loss, self.softness) if self.softness else self.loss
+        whole = len(self.kept_classes) == self.n_classes
+        object.__setattr__(self, "solved_loss", solved)  # the way to set a derived field of a frozen dataclass
+        object.__setattr__(self, "kept_loss", solved if whole else solved.on_face(self.kept_classes, self.n_classes))
+        object.__setattr__(self, "keeps_all_classes", whole)
 
     @cached_property
     def corner_values(self) -> FloatArray:
         """The generator at each corner of the simplex."""
         return self.solved_loss.phi(np.eye(self.n_classes))
 
-    def probs(self, rows: FloatArray) -> FloatArray:
-        """Predictions (m, k) of clean rows."""
-        return self.loss.probs_of_logits(rows) if self.reading.from_logits else rows
-
-    def dual_points(self, rows: FloatArray) -> FloatArray:
-        """``eta``: the dual points of clean rows, for all classes."""
-        return self.solved_loss.link_logits(rows) if self.reading.from_logits else self.solved_loss.link(rows)
+    def read(self, raw: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        """Predictions ``p`` of raw rows, and their dual points ``eta``, both (m, k) for all classes."""
+        rows = self.reading.clean(raw)
+        if self.reading.from_logits:
+            return self.loss.probs_of_logits(rows), self.solved_loss.link_logits(rows)
+        return rows, self.solved_loss.link(rows)
 
     def kept(self, columns: FloatArray) -> FloatArray:
         """The columns of the kept classes."""
@@ -131,17 +130,15 @@ class RowModel:
 
     def pairs(self, raw: NDArray[Any], shift: FloatArray) -> RowPairs:
         """Predictions and adjusted rows of raw rows that were checked."""
-        rows = self.reading.clean(raw)
-        p = self.probs(rows)
+        p, eta = self.read(raw)
         if not shift.any() and self.keeps_all_classes and self.limit_levels is None:
             return RowPairs(p, p)  # unchanged, without the rounding error of link and row map
-        eta = self.kept(self.dual_points(rows))
-        return RowPairs(p, self.with_all_classes(self.shifted(eta, shift)[1]))
+        return RowPairs(p, self.with_all_classes(self.shifted(self.kept(eta), shift)[1]))
 
     def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Adjusted rows of raw rows that were not checked yet."""
         self.reading.check(raw, first_row, naming)
-        eta = self.kept(self.dual_points(self.reading.clean(raw)))
+        eta = self.kept(self.read(raw)[1])
         self.check_support(eta, first_row, naming)
         a = self.with_all_classes(self.shifted(eta, shift)[1])
         undefined = np.flatnonzero(np.isnan(a).any(axis=1))

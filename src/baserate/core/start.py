@@ -29,11 +29,6 @@ def dual_point(
     return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
 
-def start_from_mean(model: RowModel, rate_set: RateSet, mean: FloatArray) -> Point:
-    """A shift to start from, and its rates: the solution if all rows were their mean."""
-    return guess(model, rate_set, np.zeros_like(mean), mean)
-
-
 def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArray) -> Point:
     """The solution if all rows were equal and had this mean at this shift. For log loss, a Sinkhorn step.
 
@@ -66,13 +61,12 @@ def metric(model: RowModel, rate_set: RateSet, rates: FloatArray) -> FloatArray:
 
 
 def nearer_start(
-    model: RowModel, rate_set: RateSet, mean: FloatArray, present: tuple[FloatArray, FloatArray]
+    model: RowModel, rate_set: RateSet, direct: Point, present: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
-    """A start from a present shift and the mean of the rows at it, unless the predictions themselves are nearer."""
-    shift, shifted_mean = present
-    direct = start_from_mean(model, rate_set, mean)
+    """A start from a present shift and the mean of the rows at it, unless ``direct`` from the predictions is nearer."""
+    shift, mean = present
     lengths = metric(model, rate_set, direct.wanted)
-    continued = guess(model, rate_set, shift, shifted_mean).shift
+    continued = guess(model, rate_set, shift, mean).shift
     step = continued - shift
     return continued if step @ lengths @ step < direct.shift @ lengths @ direct.shift else direct.shift
 

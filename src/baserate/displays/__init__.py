@@ -1,4 +1,4 @@
-"""Displays: data first, drawn by ``plot``, in scikit-learn's manner; one a file. They need matplotlib."""
+"""Displays in the style of scikit-learn: an object holds the data, and ``plot`` draws it. They need matplotlib."""
 
 from baserate.displays.comparison import ComparisonDisplay
 from baserate.displays.geometry import GeometryDisplay

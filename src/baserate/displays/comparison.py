@@ -1,4 +1,4 @@
-"""What each procedure does to each loss."""
+"""Change of each loss by each adjustment procedure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.analysis.compare import Comparison, compare
-from baserate.displays.style import BLUE, GREY, new_axes, plain
+from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, new_axes
 from baserate.losses.base import short_name
 from baserate.rates import RatesLike
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ComparisonDisplay:
-    """How each procedure changes each loss, with its interval: one panel a loss.
+    """Change of each loss by each procedure, with confidence intervals. There is one panel per loss.
 
     Attributes
     ----------
     comparison : Comparison
-        The data that are drawn.
+        The data of the display.
     axes_, figure_ : array of matplotlib Axes, and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -45,15 +45,16 @@ class ComparisonDisplay:
 
     @classmethod
     def from_predictions(cls, probs: Any, y: ArrayLike, rates: RatesLike, **options: Any) -> ComparisonDisplay:
-        """Compute and draw; takes the options of :func:`baserate.analysis.compare`."""
+        """Compare the procedures and draw. ``options`` are passed to :func:`baserate.compare`."""
         return cls(compare(probs, y, rates, **options)).plot()
 
     def plot(self, axes: Axes | Sequence[Axes] | None = None) -> ComparisonDisplay:
-        """Draw into as many ``axes`` as there are losses, or into a new figure."""
+        """Draw into ``axes``, one per loss, or into a new figure."""
         data = self.comparison
-        rows, m = np.arange(1, len(data.procedures)), len(data.losses)
+        rows, n_losses = np.arange(1, len(data.procedures)), len(data.losses)
         if axes is None:
-            axes = new_axes(m, width=6.4 if m == 1 else 2.0 + 4.0 * m, height=1.2 + 0.4 * len(rows))
+            width = 6.4 if n_losses == 1 else 2.0 + 4.0 * n_losses
+            axes = new_axes(n_losses, width=width, height=1.2 + 0.4 * len(rows))
         self.axes_ = np.atleast_1d(np.asarray(axes))
         for j, ax in enumerate(self.axes_):
             change, ends = data.change[1:, j], np.stack([data.low[1:, j], data.high[1:, j]])
@@ -61,13 +62,21 @@ class ComparisonDisplay:
             ax.hlines(rows[known], *ends[:, known], color=BLUE, linewidth=2)
             ax.plot(change[known], rows[known], "o", color=BLUE)
             for row in rows[~known]:
-                left = ax.get_yaxis_transform()  # at the left edge, whatever the scale
-                ax.text(0.02, row, "not defined or infinite", transform=left, color=GREY, va="center", fontsize="small")
+                at_left_edge = ax.get_yaxis_transform()
+                ax.text(
+                    0.02,
+                    row,
+                    "not defined or infinite",
+                    transform=at_left_edge,
+                    color=GREY,
+                    va="center",
+                    fontsize="small",
+                )
             ax.axvline(0.0, color=GREY, linewidth=0.8)
             ax.set_yticks(rows, data.procedures[1:] if j == 0 else [""] * len(rows))
             ax.set_ylim(len(rows) + 0.6, 0.4)
             ax.set_xlabel(f"change of mean {short_name(data.losses[j])} loss")
             ax.locator_params(axis="x", nbins=6)
-            plain(ax)
+            hide_top_and_right_spines(ax)
         self.figure_ = self.axes_[0].get_figure(root=True)
         return self

@@ -1,4 +1,4 @@
-"""Predictions in bins, and what came of them."""
+"""Data of reliability curves: predicted probabilities and observed frequencies in bins."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from numpy.typing import NDArray
 from baserate.rates.intervals import population_bounds
 from baserate.support.arrays import FloatArray, IndexArray
 
-_BARS = 40  # of the histogram
+_N_BARS = 40  # of the histogram
 
 
 class Curve(NamedTuple):
-    """Predictions in bins of about equal count, and what came of them.
+    """A reliability curve: predictions in bins with about the same number of rows.
 
     Attributes
     ----------
     predicted, observed : array of shape (b,)
-        Mean probability in a bin, and how often it came true.
+        Mean predicted probability of the bin, and relative frequency of the event.
     low, high : array of shape (b,)
-        Interval of the latter (Clopper and Pearson), of each bin by itself.
+        Confidence interval of the frequency (Clopper and Pearson), for each bin separately.
     counts : array of shape (b,)
+        Number of rows in the bin.
     histogram, edges : array of shape (40,) and (41,)
-        Rows by predicted probability.
+        Number of rows by predicted probability.
     """
 
     predicted: FloatArray
@@ -36,26 +37,29 @@ class Curve(NamedTuple):
     edges: FloatArray
 
 
-def curve_of(rows: NDArray[Any], column: int | None, truth: IndexArray, n_bins: int, confidence: float) -> Curve:
-    """The curve of one column, or of the most probable class of each row."""
-    said = (rows.max(axis=1) if column is None else rows[:, column]).astype(np.float64)
-    came = truth == (rows.argmax(axis=1) if column is None else column)
-    at = np.unique(np.linspace(0, len(said), n_bins + 1).astype(np.intp)[1:-1])
-    cuts = np.unique(np.partition(said, at)[at]) if at.size else at  # a sort of ten million rows takes seconds
-    which = np.searchsorted(cuts, said, side="right")  # equal probabilities stay together
-    counts = np.bincount(which, minlength=len(cuts) + 1)
-    full = counts > 0
-    hits = np.bincount(which[came], minlength=len(counts))[full]
-    total = np.bincount(which, weights=said, minlength=len(counts))[full]
-    counts = counts[full]
+def reliability_curve(
+    rows: NDArray[Any], column: int | None, truth: IndexArray, n_bins: int, confidence: float
+) -> Curve:
+    """The reliability curve of one column, or of the most probable class of each row if ``column`` is None."""
+    predicted = (rows.max(axis=1) if column is None else rows[:, column]).astype(np.float64)
+    event = truth == (rows.argmax(axis=1) if column is None else column)
+    at = np.unique(np.linspace(0, len(predicted), n_bins + 1).astype(np.intp)[1:-1])
+    # Not np.sort, which takes seconds for ten million rows.
+    cuts = np.unique(np.partition(predicted, at)[at]) if at.size else at
+    bin_of = np.searchsorted(cuts, predicted, side="right")  # equal probabilities get the same bin
+    counts = np.bincount(bin_of, minlength=len(cuts) + 1)
+    nonempty = counts > 0
+    hits = np.bincount(bin_of[event], minlength=len(counts))[nonempty]
+    total = np.bincount(bin_of, weights=predicted, minlength=len(counts))[nonempty]
+    counts = counts[nonempty]
     bounds = [population_bounds(np.array([h, m - h]), confidence) for h, m in zip(hits, counts, strict=True)]
-    edges = np.linspace(min(0.0, said.min()), max(1.0, said.max()), _BARS + 1)
+    edges = np.linspace(min(0.0, predicted.min()), max(1.0, predicted.max()), _N_BARS + 1)
     return Curve(
         predicted=total / counts,
         observed=hits / counts,
         low=np.array([low[0] for low, _ in bounds]),
         high=np.array([high[0] for _, high in bounds]),
         counts=counts.astype(np.float64),
-        histogram=np.histogram(said, edges)[0].astype(np.float64),
+        histogram=np.histogram(predicted, edges)[0].astype(np.float64),
         edges=edges,
     )

@@ -1,4 +1,4 @@
-"""The paper's Figure 1, drawn from numbers: what bounded and unbounded adjustment do to one prediction."""
+"""Bounded and unbounded adjustment of one prediction, as in Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STEPS = 101  # of a path
+_PATH_POINTS = 101
 
 
 @dataclass(eq=False)
 class GeometryDisplay:
-    """One prediction, its unbounded (UGA) and its bounded (BGA) adjustment, and the wanted rates.
+    """One prediction with its bounded (BGA) and unbounded (UGA) general adjustment, and the wanted rates.
 
-    Of three classes, the picture is the triangle of all predictions of one row, with curves of equal divergence from
-    its prediction and the paths on which the shift takes it away. Of two classes, it is the plane of the probability
-    in that row and the mean probability in the others, where predictions that have the wanted rates are a line. With
-    two rows, that is Figure 1 of the paper.
+    With three classes, the figure shows the triangle of all predictions for one row. It has curves of equal divergence
+    from the prediction, and the paths along which the prediction moves as the shift grows.
+
+    With two classes, the horizontal axis is the probability in the row, and the vertical axis the mean probability in
+    the other rows. Predictions with the wanted rates form a line. With two rows, this is Figure 1 of the paper.
 
     Attributes
     ----------
     example : Example
-        The data that are drawn.
+        The data of the display.
     ax_, figure_ : matplotlib Axes and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     References
     ----------
@@ -72,40 +73,42 @@ class GeometryDisplay:
         classes: Sequence[Any] | None = None,
         ax: Axes | None = None,
     ) -> GeometryDisplay:
-        """Adjust in both ways and draw.
+        """Compute both adjustments and draw.
 
         Parameters
         ----------
         probs : array-like or dataframe of shape (n, k)
-            Predictions of two or three classes; a few rows are enough.
+            Predictions of two or three classes.
         rates : array-like of shape (k,), dict, Series or Rates
         loss : str or Loss, default "brier"
-            For losses that are only defined above 0, such as "log", both adjustments are the same.
+            For losses that are defined only for positive probabilities, such as "log", both adjustments are the same.
         row : int, default 0
-            The prediction that is looked at.
+            Number of the row to draw.
         classes : sequence, optional
-            Names of the columns; by default those of a dataframe.
+            Class names in column order. By default the column names of a dataframe.
         ax : matplotlib Axes, optional
         """
         pairs = as_pairs(probs, probs, classes)
         n, k = pairs.before.shape
         if k > 3:
-            raise BadOption(f"only predictions of 2 or 3 classes can be drawn as geometry, not of {k}")
+            raise BadOption(f"GeometryDisplay supports only 2 or 3 classes, but probs has {k}")
         if not isinstance(row, (int, np.integer)) or isinstance(row, bool) or not -n <= row < n:
-            raise BadOption(f"row must be one of the row numbers 0 to {n - 1}, not {row!r}")
-        options: dict[str, Any] = {"loss": loss, "classes": pairs.classes}
-        inside, outside = (adjusted(pairs.before, rates, bounded=bounded, **options) for bounded in (True, False))
-        p = inside.model.reading.clean(pairs.before)
+            raise BadOption(f"row must be a row number from 0 to {n - 1}, not {row!r}")
+        bounded, unbounded = (
+            adjusted(pairs.before, rates, loss=loss, bounded=is_bounded, classes=pairs.classes)
+            for is_bounded in (True, False)
+        )
+        p = bounded.model.reading.clean(pairs.before)
         example = Example(
             before=p,
-            bounded=inside.probs,
-            unbounded=outside.probs,
-            bounded_path=_path(inside, p[row], row),
-            unbounded_path=_path(outside, p[row], row),
-            wanted=inside.wanted,
+            bounded=bounded.probs,
+            unbounded=unbounded.probs,
+            bounded_path=_path(bounded, p[row], row),
+            unbounded_path=_path(unbounded, p[row], row),
+            wanted=bounded.wanted,
             row=int(row) % n,
-            loss=inside.loss,
-            classes=inside.classes,
+            loss=bounded.loss,
+            classes=bounded.classes,
         )
         return cls(example).plot(ax=ax)
 
@@ -123,14 +126,14 @@ class GeometryDisplay:
 
 
 def _path(result: Result, p: FloatArray, row: int) -> FloatArray:
-    """Where a prediction is on its way, as the shift grows from none to all."""
+    """Positions of a prediction as the shift grows from 0 to the fitted shift."""
     ends = np.stack([p, result.probs[row]])
     model = result.model
-    inside = p[model.kept_classes]  # a class of rate 0 has no way, only an end
-    if len(inside) == 1 or not inside.any():
+    kept = p[model.kept_classes]  # without classes of rate 0, which have no shift
+    if len(kept) == 1 or not kept.any():
         return ends
-    x = model.kept_loss.link((inside / inside.sum())[None, :])
-    steps = np.linspace(0.0, 1.0, _STEPS)[:, None] * result.dual_shift
-    way = np.zeros((_STEPS, len(p)))
-    way[:, model.kept_classes] = model.kept_loss.row_map(x + steps, bounded=model.bounded)
-    return np.concatenate([ends[:1], way, ends[1:]])
+    x = model.kept_loss.link((kept / kept.sum())[None, :])
+    shifts = np.linspace(0.0, 1.0, _PATH_POINTS)[:, None] * result.dual_shift
+    path = np.zeros((_PATH_POINTS, len(p)))
+    path[:, model.kept_classes] = model.kept_loss.row_map(x + shifts, bounded=model.bounded)
+    return np.concatenate([ends[:1], path, ends[1:]])

@@ -1,4 +1,4 @@
-"""How single predictions moved."""
+"""Change of single predictions by an adjustment."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class MovementDisplay:
-    """How single predictions moved from the predicted to the adjusted probabilities.
+    """Predicted and adjusted probabilities of single rows.
 
-    Three classes are one map of all predictions. Otherwise each class has a panel with adjusted against predicted
-    probability: one panel for two classes, and of more than 12 classes those whose rates changed most. Few rows are
-    drawn one by one, many are counted in cells.
+    Three classes are drawn in one triangle. Otherwise there is one panel per class, with adjusted against predicted
+    probability. Two classes have one panel. At most 12 classes are shown: those whose rates changed most. A few rows
+    are drawn as points. Many rows are counted in cells.
 
     Attributes
     ----------
     movement : Triangle or Panels
-        The data that are drawn: rows one by one, or the counts of cells.
+        The data of the display: the rows, or the number of rows in each cell.
     axes_, figure_ : array of matplotlib Axes, and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -50,22 +50,23 @@ class MovementDisplay:
     def from_predictions(
         cls, probs: Any, adjusted: Any, *, classes: Sequence[Any] | None = None, axes: Any = None
     ) -> MovementDisplay:
-        """Compute and draw.
+        """Count the rows if there are many, and draw.
 
         Parameters
         ----------
         probs, adjusted : array-like or dataframe of shape (n, k)
-            The predictions, and ``result.probs``, row by row.
+            The predictions, and the adjusted predictions ``result.probs`` of the same rows.
         classes : sequence, optional
-            Names of the columns; by default those of a dataframe.
-        axes : matplotlib Axes, or as many as there are panels, optional
+            Class names in column order. By default the column names of a dataframe.
+        axes : matplotlib Axes or sequence of Axes, optional
+            One per panel.
         """
         pairs = as_pairs(probs, adjusted, classes)
-        made = Triangle.of(pairs) if pairs.before.shape[1] == 3 else Panels.of(pairs)
-        return cls(made).plot(axes)
+        movement = Triangle.from_pairs(pairs) if pairs.before.shape[1] == 3 else Panels.from_pairs(pairs)
+        return cls(movement).plot(axes)
 
     def plot(self, axes: Axes | Sequence[Axes] | None = None) -> MovementDisplay:
-        """Draw into ``axes``, of which there must be one a panel, or into a new figure."""
+        """Draw into ``axes``, one per panel, or into a new figure."""
         drawn = self.movement.new_axes() if axes is None else axes
         self.axes_ = np.atleast_1d(np.asarray(drawn, dtype=object))
         self.movement.draw(self.axes_.tolist())

@@ -1,4 +1,4 @@
-"""Predictions and their adjusted form, as people pass them, turned into arrays to draw from."""
+"""Validation of predictions and adjusted predictions for the displays."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from baserate.inputs.dataframes import is_frame, take_apart
 from baserate.inputs.validation import as_classes, as_matrix
 from baserate.support.arrays import FloatArray
 
-_BLOCK = 1 << 18  # rows that are looked at together
-_SLACK = 1e-2  # what float16 may miss 0 or 1 by
+_BLOCK_ROWS = 1 << 18
+_TOLERANCE = 1e-2  # by which float16 probabilities may be outside [0, 1]
 
 
 class Pairs(NamedTuple):
-    """Predictions before and after.
+    """Predictions and adjusted predictions of the same rows.
 
     Attributes
     ----------
     before, after : array of shape (n, k)
-        As they were passed, not copied.
+        The arrays that were passed, without a copy if possible.
     classes : tuple or None
+        Class names in column order.
     """
 
     before: NDArray[Any]
@@ -32,12 +33,12 @@ class Pairs(NamedTuple):
     classes: tuple[Any, ...] | None
 
     def blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Both in pieces, so that ten million rows need no second copy."""
-        for start in range(0, len(self.before), _BLOCK):
-            yield self.before[start : start + _BLOCK], self.after[start : start + _BLOCK]
+        """Both arrays in blocks of rows, so that no copy of millions of rows is needed."""
+        for start in range(0, len(self.before), _BLOCK_ROWS):
+            yield self.before[start : start + _BLOCK_ROWS], self.after[start : start + _BLOCK_ROWS]
 
     def change(self) -> FloatArray:
-        """How much the mean of each column changed."""
+        """Change of the mean of each column."""
         total = np.zeros(self.before.shape[1])
         for p, a in self.blocks():
             total += a.sum(axis=0, dtype=np.float64) - p.sum(axis=0, dtype=np.float64)
@@ -45,7 +46,7 @@ class Pairs(NamedTuple):
 
 
 def as_pairs(probs: Any, adjusted: Any, classes: Sequence[Any] | None) -> Pairs:
-    """Two matrices or dataframes of the same shape; predictions that are none are refused."""
+    """Validate two matrices or dataframes of the same shape."""
     p, names = _matrix(probs, "probs")
     a, _ = _matrix(adjusted, "adjusted")
     if p.shape != a.shape:
@@ -53,10 +54,10 @@ def as_pairs(probs: Any, adjusted: Any, classes: Sequence[Any] | None) -> Pairs:
     pairs = Pairs(p, a, as_classes(classes, p.shape[1]) if classes is not None else names)
     for before, after in pairs.blocks():
         low, high = float(before.min()), float(before.max())
-        if not (low >= -_SLACK and high <= 1 + _SLACK):
-            raise BadProbabilities(f"probs must lie between 0 and 1, but has values from {low:g} to {high:g}")
+        if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
+            raise BadProbabilities(f"probs must be between 0 and 1, but has values from {low:g} to {high:g}")
         if not np.isfinite(after).all():
-            raise BadProbabilities("adjusted has values that are not finite")
+            raise BadProbabilities("adjusted contains values that are not finite")
     return pairs
 
 

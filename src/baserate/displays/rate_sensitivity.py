@@ -1,4 +1,4 @@
-"""What each rate is worth to the guarantee."""
+"""Change of the guarantee per percentage point of each rate."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from baserate.displays.style import (
     BLUE,
     GREY,
     ORANGE,
-    name_rows,
-    names_of,
-    plain,
-    rows_axes,
-    rows_in,
+    class_labels,
+    hide_top_and_right_spines,
+    label_rows,
+    max_rows,
+    new_axes_for_classes,
 )
 from baserate.losses.base import Loss, short_name
 from baserate.rates import RatesLike
@@ -31,31 +31,32 @@ if TYPE_CHECKING:
 
 _EXACT = "One percentage point moved from class A to class B changes the guarantee by about B's bar minus A's bar."
 _BOUNDS = (
-    "Raising the bound that holds a class by one percentage point changes the guarantee by about its bar; "
-    "a class without a bar is held by none."
+    "Raising the active bound of a class by one percentage point changes the guarantee by about its bar. "
+    "A class without a bar has no active bound."
 )
-_WIDTH = 56  # characters of a line of the title
+_TITLE_WIDTH = 56  # characters per line
 
 
 @dataclass(eq=False)
 class RateSensitivityDisplay:
-    """How much the guaranteed fall of the loss changes with each rate: one bar a class, the largest on top.
+    """Change of the guaranteed loss reduction per percentage point of each rate, with one bar per class.
 
-    Of many classes those with the longest bars are drawn, and the others counted.
+    If there are too many classes, those with the longest bars are shown.
 
     Attributes
     ----------
     sensitivity : array of shape (k,)
-        Change of the guaranteed fall per unit of a rate, as in ``certificate.sensitivity``; NaN where the rate is 0.
+        Change of the guaranteed loss reduction per unit of each rate, as in ``certificate.sensitivity``. NaN for
+        classes with rate 0.
     exact : bool
-        Whether the rates are exactly known: then only differences between bars count.
+        Whether the rates are known exactly. In this case only differences between bars have a meaning.
     loss : Loss
     classes : tuple or None
-        Names of the columns.
+        Class names in column order.
     shown_ : array of int
-        Columns that were drawn, in the order of the rows; None before that.
+        Numbers of the columns that were drawn, from top to bottom; None before that.
     ax_, figure_ : matplotlib Axes and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class RateSensitivityDisplay:
 
     @classmethod
     def from_adjustment(cls, result: Result, *, ax: Axes | None = None) -> RateSensitivityDisplay:
-        """Draw an adjustment; it need not hold its rows."""
+        """Draw the display of an adjustment. It does not need to have rows."""
         certificate = result.certificate
         return cls(certificate.sensitivity, certificate.known.kind == "exact", result.loss, result.classes).plot(ax=ax)
 
@@ -87,35 +88,35 @@ class RateSensitivityDisplay:
     def from_predictions(
         cls, probs: Any, rates: RatesLike, *, ax: Axes | None = None, **options: Any
     ) -> RateSensitivityDisplay:
-        """Adjust and draw; takes the options of :func:`baserate.adjust`."""
+        """Adjust and draw. ``options`` are passed to :func:`baserate.adjust`."""
         return cls.from_adjustment(adjusted(probs, rates, **options), ax=ax)
 
     def plot(self, ax: Axes | None = None) -> RateSensitivityDisplay:
         """Draw into ``ax``, or into a new figure."""
-        shown = self._longest(rows_in(ax))
-        names = names_of(self.classes, shown)
+        shown = self._longest(max_rows(ax))
+        names = class_labels(self.classes, shown)
         if ax is None:
-            ax = rows_axes(names, besides=1.8)
+            ax = new_axes_for_classes(names, extra_height=1.8)
         bars = self.sensitivity[shown] / 100
         for sign, colour, hatch in ((bars >= 0, BLUE, None), (bars < 0, ORANGE, "////")):
             ax.barh(np.flatnonzero(sign), bars[sign], height=0.7, color=colour, hatch=hatch, edgecolor="white", lw=0)
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        name_rows(ax, names)
+        label_rows(ax, names)
         unit = f"change of the guaranteed fall of mean {short_name(self.loss)} loss\nper percentage point of the rate"
-        ax.set_xlabel("\n".join([unit, *self._left_out(shown)]))
-        ax.set_title(fill(_EXACT if self.exact else _BOUNDS, _WIDTH), loc="left", fontsize="small")
-        plain(ax)
+        ax.set_xlabel("\n".join([unit, *self._notes_on_hidden(shown)]))
+        ax.set_title(fill(_EXACT if self.exact else _BOUNDS, _TITLE_WIDTH), loc="left", fontsize="small")
+        hide_top_and_right_spines(ax)
         self.shown_, self.ax_, self.figure_ = shown, ax, ax.get_figure(root=True)
         return self
 
-    def _longest(self, most: int) -> IndexArray:
-        """Columns with the longest bars, from the largest value to the smallest."""
+    def _longest(self, n: int) -> IndexArray:
+        """Numbers of the columns with the ``n`` longest bars, from the largest value to the smallest."""
         order = np.argsort(-np.abs(self.sensitivity), kind="stable")  # NaN comes last
-        chosen = order[: min(most, int(np.isfinite(self.sensitivity).sum()))]
+        chosen = order[: min(n, int(np.isfinite(self.sensitivity).sum()))]
         return chosen[np.argsort(-self.sensitivity[chosen], kind="stable")]
 
-    def _left_out(self, shown: IndexArray) -> list[str]:
-        none = int(np.isnan(self.sensitivity).sum())
-        shorter = len(self.sensitivity) - none - len(shown)
-        notes = [f"{counted(shorter, 'class')} whose bars are no longer: not shown"] if shorter else []
-        return notes + ([f"{counted(none, 'class')} of rate 0: no bar"] if none else [])
+    def _notes_on_hidden(self, shown: IndexArray) -> list[str]:
+        without_bar = int(np.isnan(self.sensitivity).sum())
+        hidden = len(self.sensitivity) - without_bar - len(shown)
+        notes = [f"not shown: {counted(hidden, 'class')} with shorter bars"] if hidden else []
+        return notes + ([f"not shown: {counted(without_bar, 'class')} with rate 0"] if without_bar else [])

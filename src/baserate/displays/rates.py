@@ -1,4 +1,4 @@
-"""Class rates before and after an adjustment, and as they were wanted."""
+"""Class rates before and after an adjustment, and the wanted rates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from baserate.displays.style import (
     BLUE,
     GREY,
     ORANGE,
-    largest,
+    class_labels,
+    hide_top_and_right_spines,
+    indices_of_largest,
+    label_rows,
     legend_above,
-    name_rows,
-    names_of,
-    plain,
-    rows_axes,
-    rows_in,
+    max_rows,
+    new_axes_for_classes,
 )
 from baserate.rates import RatesLike
 from baserate.result.record import Result
@@ -32,22 +32,23 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class RatesDisplay:
-    """Class rates as predicted, as adjusted and as wanted: one row a class.
+    """Predicted, adjusted and wanted class rates, with one row per class.
 
-    Where there are many classes, those that changed most are drawn, and the others counted.
+    If there are too many classes, those whose rates changed most are shown.
 
     Attributes
     ----------
     before, rates, wanted : array of shape (k,)
-        Mean of the predictions, mean of the adjusted rows, and the rates that were asked for.
+        Mean of the predictions, mean of the adjusted predictions, and the requested rates.
     low, high : array of shape (k,)
-        Smallest and largest wanted rate of each class; both equal ``wanted`` where the rates are exactly known.
+        Smallest and largest rate of each class in the requested rate set. Both equal ``wanted`` if the rates are known
+        exactly.
     classes : tuple or None
-        Names of the columns.
+        Class names in column order.
     shown_ : array of int
-        Columns that were drawn, in the order of the rows; None before that.
+        Numbers of the columns that were drawn, from top to bottom; None before that.
     ax_, figure_ : matplotlib Axes and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -72,56 +73,57 @@ class RatesDisplay:
 
     @classmethod
     def from_adjustment(cls, result: Result, *, ax: Axes | None = None) -> RatesDisplay:
-        """Draw an adjustment; it need not hold its rows."""
+        """Draw the rates of an adjustment. It does not need to have rows."""
         low, high = result.certificate.bounds
         return cls(result.before, result.rates, result.wanted, low, high, result.classes).plot(ax=ax)
 
     @classmethod
     def from_predictions(cls, probs: Any, rates: RatesLike, *, ax: Axes | None = None, **options: Any) -> RatesDisplay:
-        """Adjust and draw; takes the options of :func:`baserate.adjust`."""
+        """Adjust and draw. ``options`` are passed to :func:`baserate.adjust`."""
         return cls.from_adjustment(adjusted(probs, rates, **options), ax=ax)
 
     def plot(self, ax: Axes | None = None) -> RatesDisplay:
         """Draw into ``ax``, or into a new figure."""
-        shown = largest(np.abs(self.rates - self.before), rows_in(ax))
-        names = names_of(self.classes, shown)
+        shown = indices_of_largest(np.abs(self.rates - self.before), max_rows(ax))
+        names = class_labels(self.classes, shown)
         if ax is None:
-            ax = rows_axes(names)
+            ax = new_axes_for_classes(names)
         y = np.arange(len(shown))
         before, rates = 100 * self.before[shown], 100 * self.rates[shown]
         ax.hlines(y, before, rates, color=GREY, linewidth=1.2, zorder=1)
         ax.plot(before, y, "o", color=GREY, markerfacecolor="white", markersize=6, label="as predicted")
         ax.plot(rates, y, "D", color=BLUE, markersize=5, label="adjusted")
         self._draw_wanted(ax, shown)
-        name_rows(ax, names)
-        ax.use_sticky_edges = False  # or an interval that ends at 0 would lose its edge
-        rest = len(self.before) - len(shown)
-        note = f"\n{counted(rest, 'class')} that changed no more: not shown" if rest else ""
+        label_rows(ax, names)
+        ax.use_sticky_edges = False  # Otherwise the edge of an interval that starts at 0 would be hidden.
+        hidden = len(self.before) - len(shown)
+        note = f"\nnot shown: {counted(hidden, 'class')} with smaller changes" if hidden else ""
         ax.set_xlabel(f"class rate (%){note}")
         ax.grid(axis="y", color="0.92", linewidth=0.8, zorder=0)
         legend_above(ax, 3)
-        plain(ax)
+        hide_top_and_right_spines(ax)
         self.shown_, self.ax_, self.figure_ = shown, ax, ax.get_figure(root=True)
         return self
 
     def _draw_wanted(self, ax: Axes, shown: IndexArray) -> None:
-        """Intervals or points, behind what else is in the row."""
+        """Draw the wanted rates as points, or as intervals behind the other marks."""
         y = np.arange(len(shown))
         wanted, low, high = (100 * values[shown] for values in (self.wanted, self.low, self.high))
         if (self.high > self.low).any():
-            look: dict[str, Any] = {
+            style: dict[str, Any] = {
                 "facecolor": _pale(ORANGE),
                 "edgecolor": ORANGE,
                 "hatch": "////",
                 "linewidth": 0.6,
                 "zorder": 0.9,
             }
-            ax.barh(y, high - low, left=low, height=0.72, label="wanted: any rate in here", **look)
+            ax.barh(y, high - low, left=low, height=0.72, label="wanted: any rate in the interval", **style)
         else:
             ax.plot(wanted, y, "|", color=ORANGE, markersize=16, markeredgewidth=3, label="wanted", zorder=1.9)
 
 
 def _pale(colour: str) -> tuple[float, ...]:
+    """The colour, mixed with white."""
     from matplotlib.colors import to_rgb
 
     return tuple(0.25 * c + 0.75 for c in to_rgb(colour))

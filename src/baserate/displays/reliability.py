@@ -1,4 +1,4 @@
-"""Whether predictions come true as often as they say, before and after."""
+"""Reliability diagram before and after an adjustment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.displays.curves import Curve, curve_of
+from baserate.displays.curves import Curve, reliability_curve
 from baserate.displays.pairs import Pairs, as_pairs
-from baserate.displays.style import BLUE, GREY, legend_above, name_of, new_axes, plain
+from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, legend_above, new_axes, short_class_name
 from baserate.errors import BadOption
 from baserate.inputs.labels import as_columns
 from baserate.inputs.validation import is_number, listed
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The histogram stands below the curves, in their units: no second axes, so one place to draw is enough.
-_FLOOR, _HILL = -0.3, 0.24
-_ROWS = 10  # of a bin; fewer say nothing
+# The histogram is below the curves in the same axes. Not in axes of its own: callers pass only one.
+_HISTOGRAM_BOTTOM, _HISTOGRAM_HEIGHT = -0.3, 0.24
+_ROWS_PER_BIN = 10  # at least, unless ``n_bins`` is given
 
 
 @dataclass(eq=False)
 class ReliabilityDisplay:
-    """How often predictions come true, against how probable they were said to be, before and after an adjustment.
+    """Observed frequency against predicted probability, before and after an adjustment.
 
     Attributes
     ----------
     before, after : Curve
-        The data that are drawn.
+        The data of the display.
     what : str
-        What is predicted: "the most probable class", or a class.
+        The event: "the most probable class" being the true one, or the name of a class.
     confidence : float
-        Of the interval of each bin.
+        Confidence level of the interval of each bin.
     ax_, figure_ : matplotlib Axes and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -74,38 +74,41 @@ class ReliabilityDisplay:
         classes: Sequence[Any] | None = None,
         ax: Axes | None = None,
     ) -> ReliabilityDisplay:
-        """Compute and draw.
+        """Compute the reliability curves and draw.
 
         Parameters
         ----------
         probs, adjusted : array-like or dataframe of shape (n, k)
-            The predictions, and ``result.probs``, row by row.
+            The predictions, and the adjusted predictions ``result.probs`` of the same rows.
         y : array-like of shape (n,)
-            Labels: class names, or column numbers if there are none.
+            Labels: class names, or column numbers if the classes have no names.
         kind : "top" or "class", optional
-            Whether the most probable class of each row is the true one, or whether one class is. By default "class"
-            for two classes and if ``of`` is given, else "top".
+            The predicted event: "top" if the most probable class of the row is the true one, "class" if the class
+            ``of`` is the true one. By default "class" for two classes or if ``of`` is given, else "top".
         of : class name or column number, optional
-            The class; by default the second of two.
+            The class. By default the second of two classes.
         n_bins : int, optional
-            Bins of equal count; fewer where probabilities are equal. By default 10, or fewer so that each has 10 rows.
+            Number of bins with about the same number of rows. Equal probabilities share a bin, so there may be fewer.
+            By default 10, or fewer so that each bin has at least 10 rows.
         confidence : float, default 0.95
-            Of the interval of each bin.
+            Confidence level of the interval of each bin.
         classes : sequence, optional
-            Names of the columns; by default those of a dataframe.
+            Class names in column order. By default the column names of a dataframe.
         ax : matplotlib Axes, optional
         """
         pairs = as_pairs(probs, adjusted, classes)
         if n_bins is None:
-            n_bins = int(np.clip(len(pairs.before) // _ROWS, 2, 10))
+            n_bins = int(np.clip(len(pairs.before) // _ROWS_PER_BIN, 2, 10))
         if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 1:
             raise BadOption(f"n_bins must be a whole number above 0, not {n_bins!r}")
         if not is_number(confidence) or not 0 < float(confidence) < 1:
             raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
-        column = _column(kind, of, pairs)
+        column = _event_column(kind, of, pairs)
         truth = as_columns(y, pairs.before.shape, pairs.classes)
-        before, after = (curve_of(rows, column, truth, int(n_bins), confidence) for rows in (pairs.before, pairs.after))
-        what = "the most probable class" if column is None else _called(pairs, column)
+        before, after = (
+            reliability_curve(rows, column, truth, int(n_bins), confidence) for rows in (pairs.before, pairs.after)
+        )
+        what = "the most probable class" if column is None else _class_label(pairs, column)
         return cls(before, after, what, confidence).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> ReliabilityDisplay:
@@ -130,38 +133,38 @@ class ReliabilityDisplay:
                 elinewidth=1.0,
                 label=label,
             )
-            heights = _FLOOR + _HILL * curve.histogram / self._peak
-            ax.stairs(heights, curve.edges, baseline=_FLOOR, color=colour, linestyle=style, linewidth=1.2)
-        self._finish(ax)
+            heights = _HISTOGRAM_BOTTOM + _HISTOGRAM_HEIGHT * curve.histogram / self._highest_bar
+            ax.stairs(heights, curve.edges, baseline=_HISTOGRAM_BOTTOM, color=colour, linestyle=style, linewidth=1.2)
+        self._label_axes(ax)
         self.ax_, self.figure_ = ax, ax.get_figure(root=True)
         return self
 
     @property
-    def _peak(self) -> float:
+    def _highest_bar(self) -> float:
         return float(max(self.before.histogram.max(), self.after.histogram.max()))
 
-    def _finish(self, ax: Axes) -> None:
+    def _label_axes(self, ax: Axes) -> None:
         edges = np.concatenate([self.before.edges, self.after.edges])
         ax.set_xlim(edges.min() - 0.02, edges.max() + 0.02)
-        ax.set_ylim(_FLOOR, 1.03)
+        ax.set_ylim(_HISTOGRAM_BOTTOM, 1.03)
         ax.set_yticks(np.linspace(0.0, 1.0, 6))
         ax.axhline(0.0, color="0.85", linewidth=0.8, zorder=0)
-        rows = counted(int(self._peak), "row")
-        ax.set_xlabel(f"probability of {name_of(self.what)}\nhistogram: the highest bar has {rows}")
-        ax.set_ylabel(f"how often it came true\n(bars: {100 * self.confidence:g} % interval of each bin)")
+        rows = counted(int(self._highest_bar), "row")
+        ax.set_xlabel(f"probability of {short_class_name(self.what)}\nhistogram: the highest bar has {rows}")
+        ax.set_ylabel(f"observed frequency\n(bars: {100 * self.confidence:g} % interval of each bin)")
         legend_above(ax, 2)
-        plain(ax)
+        hide_top_and_right_spines(ax)
 
 
-def _column(kind: str | None, of: Any, pairs: Pairs) -> int | None:
-    """The column that is looked at; None for the most probable class of each row."""
+def _event_column(kind: str | None, of: Any, pairs: Pairs) -> int | None:
+    """Number of the column of the event, or None for the most probable class of each row."""
     k = pairs.before.shape[1]
     if kind is None:
         kind = "class" if k == 2 or of is not None else "top"
     if kind == "top" and of is None:
         return None
     if kind != "class":
-        raise BadOption(f"kind must be 'class', or 'top' without of=, not {kind!r} with of={of!r}")
+        raise BadOption(f"kind must be 'class', or 'top' if of is None, but kind is {kind!r} and of is {of!r}")
     names = tuple(range(k)) if pairs.classes is None else pairs.classes
     if of is None and k == 2:
         return 1
@@ -170,5 +173,5 @@ def _column(kind: str | None, of: Any, pairs: Pairs) -> int | None:
     return names.index(of)
 
 
-def _called(pairs: Pairs, column: int) -> str:
+def _class_label(pairs: Pairs, column: int) -> str:
     return f"class {column}" if pairs.classes is None else str(pairs.classes[column])

@@ -1,4 +1,4 @@
-"""What is guaranteed, against how well the rates are known."""
+"""Guaranteed loss reduction against the uncertainty of the rates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
-from baserate.displays.style import BLUE, new_axes, plain
+from baserate.displays.style import BLUE, hide_top_and_right_spines, new_axes
 from baserate.losses.base import short_name
 from baserate.rates import RatesLike
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class SensitivityDisplay:
-    """The guaranteed fall of the loss against how well the rates are known.
+    """Guaranteed loss reduction against the largest error of a rate.
 
     Attributes
     ----------
     sensitivity : Sensitivity
-        The data that are drawn.
+        The data of the display.
     ax_, figure_ : matplotlib Axes and Figure
-        Where they were drawn; None before that.
+        Where the display was drawn; None before that.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class SensitivityDisplay:
     def from_predictions(
         cls, probs: ArrayLike, rates: RatesLike, *, ax: Axes | None = None, **options: Any
     ) -> SensitivityDisplay:
-        """Compute and draw; takes the options of :func:`baserate.analysis.sensitivity`."""
+        """Compute the guarantees and draw. ``options`` are passed to :func:`baserate.sensitivity`."""
         return cls(sensitivity(probs, rates, **options)).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> SensitivityDisplay:
@@ -59,6 +59,6 @@ class SensitivityDisplay:
         ax.set_ylim(bottom=0.0)
         ax.set_xlabel("largest error of a rate (percentage points)")
         ax.set_ylabel(f"guaranteed fall of mean {short_name(data.loss)} loss")
-        plain(ax)
+        hide_top_and_right_spines(ax)
         self.ax_, self.figure_ = ax, ax.get_figure(root=True)
         return self

@@ -1,4 +1,4 @@
-"""Predictions of three classes as points of a triangle."""
+"""Predictions of three classes as points in an equilateral triangle."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 HEIGHT = float(np.sqrt(0.75))
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, HEIGHT]])
-"""Where all probability is on class 0, 1 or 2."""
+"""Corners of the triangle: the predictions that give class 0, 1 or 2 the probability 1."""
 
-_LINES = (0.25, 0.5, 0.75)
-_NAMES = 0.07  # height of a name, with side 1
+_GRID_LINES = (0.25, 0.5, 0.75)
+_NAME_HEIGHT = 0.07  # relative to the side of the triangle
 
 
 def to_plane(p: ArrayLike) -> FloatArray:
-    """Points of the plane, shape (..., 2), of predictions of shape (..., 3)."""
+    """Points in the plane, shape (..., 2), for predictions of shape (..., 3)."""
     return np.asarray(p, dtype=np.float64) @ CORNERS
 
 
 def from_plane(points: FloatArray) -> FloatArray:
-    """Predictions, shape (..., 3), of points of the plane; outside the triangle some are below 0."""
+    """Predictions, shape (..., 3), for points in the plane. Points outside the triangle have negative entries."""
     top = points[..., 1] / HEIGHT
     right = points[..., 0] - 0.5 * top
     return np.stack([1.0 - right - top, right, top], axis=-1)
 
 
 def draw_simplex(ax: Axes, names: Sequence[str], view: FloatArray) -> None:
-    """The triangle with its names and a line every 25 %, in a window that holds the points ``view``."""
-    for share in _LINES:
+    """Draw the triangle with class names and grid lines every 25 %, in axes that contain the points ``view``."""
+    for share in _GRID_LINES:
         for j in range(3):
             ends = np.zeros((2, 3))
             ends[:, j], ends[0, j - 1], ends[1, j - 2] = share, 1 - share, 1 - share
@@ -45,14 +45,14 @@ def draw_simplex(ax: Axes, names: Sequence[str], view: FloatArray) -> None:
     points = np.concatenate([CORNERS, view])
     low, high = points.min(axis=0) - 0.02, points.max(axis=0) + 0.02
     for j, (side, level) in enumerate((("left", "top"), ("right", "top"), ("center", "bottom"))):
-        y = low[1] if level == "top" else high[1]  # beside the data, not on them
+        y = low[1] if level == "top" else high[1]  # outside the data
         ax.text(CORNERS[j][0], y, names[j], ha=side, va=level)
     ax.set_xlim(low[0], high[0])
-    ax.set_ylim(low[1] - _NAMES, high[1] + _NAMES)
+    ax.set_ylim(low[1] - _NAME_HEIGHT, high[1] + _NAME_HEIGHT)
     ax.set_aspect("equal")
     ax.set_axis_off()
 
 
 def note_below(ax: Axes, note: str) -> None:
-    """A line below axes that have no label of their own."""
+    """Write a line of text below axes without labels."""
     ax.text(0.5, 0.0, note, transform=ax.transAxes, ha="center", va="top", fontsize="small", color=GREY)

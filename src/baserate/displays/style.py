@@ -1,7 +1,7 @@
-"""The one look of all displays: colours, names of classes, new figures.
+"""Shared style of all displays: colours, class names and new figures.
 
-Colours are Okabe and Ito's, which colour-blind people can tell apart. A picture may also be printed in grey, so
-whatever has a colour of its own has a marker, a line style or a hatch of its own, too.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Figures may also be printed in grey,
+so everything with its own colour also has its own marker, line style or hatch.
 """
 
 from __future__ import annotations
@@ -23,36 +23,35 @@ ORANGE = "#E69F00"
 RED = "#D55E00"
 GREEN = "#009E73"
 DENSITY = "cividis"
-"""Colours of counts: their lightness rises with them, also in grey."""
+"""Colour map for counts. Its lightness increases steadily, so it can be read in grey."""
 
-ROWS = 30
-"""Most classes in one picture; of more, those that matter most."""
+MAX_ROWS = 30
+"""Maximum number of classes in one figure."""
 
-_ROW = 0.27  # inches of a row with one class
-_TIGHT_ROW = 0.19  # inches below which the names of neighbouring rows touch
-_NAME = 2.2  # inches of a class name
-_LONGEST = 80  # characters that are looked at; of text in the usual size, fewer fill the space
-_PAD = 0.08  # inches between things, and to the edge
+_ROW_HEIGHT = 0.27  # inches per class
+_MIN_ROW_HEIGHT = 0.19  # inches; below it, the names of neighbouring rows overlap
+_NAME_WIDTH = 2.2  # inches
+_NAME_LENGTH = 80  # characters; longer names never fit, so they are cut before their width is measured
+_PAD = 0.08  # inches between elements, and at the edges
 
 
 def _require_matplotlib() -> None:
     try:
-        import matplotlib  # noqa: F401, whether it is there
+        import matplotlib  # noqa: F401  # tests whether it is installed
     except ImportError:
         raise ImportError('displays need matplotlib: pip install "baserate[plot]"') from None
 
 
 def new_axes(n: int = 1, *, width: float = 6.4, height: float = 4.0, columns: int | None = None) -> Any:
-    """Axes of a new figure: one, or an array of ``n`` in rows of ``columns``."""
+    """Axes of a new figure: a single one, or an array of ``n`` axes with ``columns`` per row."""
     _require_matplotlib()
     import matplotlib.pyplot as plt
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    across = n if columns is None else min(columns, n)
-    down = -(-n // across)
-    figure, axes = plt.subplots(
-        down, across, figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD)
-    )
+    n_columns = n if columns is None else min(columns, n)
+    n_rows = -(-n // n_columns)
+    layout = ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=(width, height), layout=layout)
     if n == 1:
         return axes
     flat = np.ravel(axes)
@@ -61,26 +60,29 @@ def new_axes(n: int = 1, *, width: float = 6.4, height: float = 4.0, columns: in
     return flat[:n]
 
 
-def rows_axes(names: Sequence[str], *, besides: float = 1.3) -> Axes:
-    """A new figure with one row a class, as wide as their names need."""
-    return new_axes(width=5.6 + max(map(width_of, names)), height=besides + _ROW * max(len(names), 3))
+def new_axes_for_classes(names: Sequence[str], *, extra_height: float = 1.3) -> Axes:
+    """Axes of a new figure with one row per class. It is wide enough for the class names."""
+    width, height = 5.6 + max(map(text_width, names)), extra_height + _ROW_HEIGHT * max(len(names), 3)
+    axes: Axes = new_axes(width=width, height=height)
+    return axes
 
 
-def rows_in(ax: Axes | None) -> int:
-    """How many rows with a name each fit into given axes."""
-    if ax is None:
-        return ROWS
-    height = ax.get_window_extent().height / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
-    return int(np.clip(height / _TIGHT_ROW, 2, ROWS))
+def max_rows(ax: Axes | None) -> int:
+    """Number of classes that fit into the axes, with one row each."""
+    figure = None if ax is None else ax.get_figure(root=True)
+    if ax is None or figure is None:
+        return MAX_ROWS
+    height = ax.get_window_extent().height / figure.dpi
+    return int(np.clip(height / _MIN_ROW_HEIGHT, 2, MAX_ROWS))
 
 
-def largest(size: FloatArray, most: int) -> IndexArray:
-    """Positions of the ``most`` largest values, in rising order."""
-    return np.sort(np.argsort(-size, kind="stable")[:most])
+def indices_of_largest(values: FloatArray, n: int) -> IndexArray:
+    """Indices of the ``n`` largest values, in increasing order of the index."""
+    return np.sort(np.argsort(-values, kind="stable")[:n])
 
 
-def width_of(line: str) -> float:
-    """Inches of a line of text in the usual size."""
+def text_width(line: str) -> float:
+    """Width in inches of a line of text in the default font and size."""
     _require_matplotlib()
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
@@ -89,43 +91,46 @@ def width_of(line: str) -> float:
     return width / 72
 
 
-def name_of(name: Any, inches: float = _NAME) -> str:
-    """A class name as one line of text that is no formula and not wider than ``inches``."""
+def short_class_name(name: Any, inches: float = _NAME_WIDTH) -> str:
+    """A class name as one line of plain text, cut in the middle if it is wider than ``inches``.
+
+    Characters without a glyph become "?". Dollar signs are escaped, so that matplotlib does not parse a formula.
+    """
     line = " ".join(str(name).split())
     glyphs = _glyphs()
-    line = "".join(c if c == " " or ord(c) in glyphs else "?" for c in line)  # of the rest there is no picture
-    whole = line if len(line) <= _LONGEST else _middle_cut(line, _LONGEST)
-    line, size, width = whole, len(whole), width_of(whole)
+    line = "".join(c if c == " " or ord(c) in glyphs else "?" for c in line)
+    whole = line if len(line) <= _NAME_LENGTH else _cut_middle(line, _NAME_LENGTH)
+    line, size, width = whole, len(whole), text_width(whole)
     while size > 1 and width > inches:
         size = max(min(size - 1, int(size * inches / width)), 1)
-        line = _middle_cut(whole, size)
-        width = width_of(line)
+        line = _cut_middle(whole, size)
+        width = text_width(line)
     return line.replace("$", r"\$")
 
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    """The characters that the usual font can draw."""
+    """The characters that the default font can draw."""
     _require_matplotlib()
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     return frozenset(get_font(findfont(FontProperties())).get_charmap())
 
 
-def _middle_cut(line: str, size: int) -> str:
-    """Both ends of a line: names that are alike often differ only at the end."""
+def _cut_middle(line: str, size: int) -> str:
+    """Both ends of a line. Not only its beginning: similar names often differ only at the end."""
     return f"{line[: (size - 1) // 2]}…{line[len(line) - size // 2 :]}"
 
 
-def names_of(
-    classes: Sequence[Any] | None, which: Sequence[int] | IndexArray, inches: float = _NAME, prefix: str = ""
+def class_labels(
+    classes: Sequence[Any] | None, which: Sequence[int] | IndexArray, inches: float = _NAME_WIDTH, prefix: str = ""
 ) -> list[str]:
-    """Names of some classes; their column numbers, after ``prefix``, if they have none."""
-    return [f"{prefix}{j}" if classes is None else name_of(classes[j], inches) for j in which]
+    """Labels of some classes: their names, or ``prefix`` and the column number if they have no names."""
+    return [f"{prefix}{j}" if classes is None else short_class_name(classes[j], inches) for j in which]
 
 
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """One row a class, the first on top."""
+def label_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Label the rows of the axes with class names, the first at the top."""
     ax.set_yticks(np.arange(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_ylabel("class")
@@ -134,13 +139,13 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_axisbelow(True)
 
 
-def plain(ax: Axes) -> None:
-    """No lines where there is nothing to read."""
+def hide_top_and_right_spines(ax: Axes) -> None:
+    """Hide the borders that have no scale."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend_above(ax: Axes, columns: int) -> None:
-    """A legend that hides no data."""
+    """Draw the legend above the axes, where it covers no data."""
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),

@@ -1,1 +1,1 @@
-"""What callers pass: validation, reading of rows, labels, columns and dataframes."""
+"""Validation and conversion of what callers pass: rows, labels, rates, columns and dataframes."""

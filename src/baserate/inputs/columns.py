@@ -1,33 +1,50 @@
-"""Which columns of a table hold the probabilities, and which classes they stand for."""
+"""Selection of the columns that hold the probabilities, and the classes that they belong to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from baserate.errors import BadOption, BadProbabilities
+from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.validation import listed
+
+COLUMN_PATTERN = Option("columns", "'p_*'")
+COLUMN_LIST = Option("columns", "[...]")
+
+SELECT_COLUMNS = (
+    f"Select the columns with probabilities by a pattern, {COLUMN_PATTERN} (the * stands for the class name), or by a "
+    f"list of names, {COLUMN_LIST}"
+)
+"""Advice for messages. An error with this text has both options attached."""
 
 
 class Columns(NamedTuple):
-    """Names of columns with probabilities, and of their classes if they have any, in the same order."""
+    """The columns with probabilities.
+
+    Attributes
+    ----------
+    names : tuple
+        Column names.
+    classes : tuple or None
+        The class of each column, if known.
+    """
 
     names: tuple[Any, ...]
     classes: tuple[Any, ...] | None
 
 
 class Choice(NamedTuple):
-    """What a caller says about the columns.
+    """What is known about which columns of a table hold the probabilities.
 
     Attributes
     ----------
     columns : str or sequence, optional
-        A pattern such as ``"p_*"``, whose star is the class, or names in the order that is wanted.
+        The caller's selection: a pattern such as ``"p_*"``, where ``*`` matches the class name, or a list of names.
     named : sequence, optional
-        Classes that the rates name. Without ``columns`` they are looked for among the columns: as they are, or with
-        something before or after them that is the same for all.
+        Classes that the rates name. If ``columns`` is None, the columns are found by them: their names are the class
+        names, perhaps with a common prefix and suffix.
     ordered : bool
-        Whether the classes are all, and the columns are wanted in their order.
+        Whether ``named`` contains all classes and the columns should be returned in its order.
     """
 
     columns: str | Sequence[Any] | None
@@ -35,46 +52,60 @@ class Choice(NamedTuple):
     ordered: bool = False
 
     def among(self, there: Sequence[Any], *, what: str, all_of: bool = False) -> Columns:
-        """The columns of a table that are meant; if ``all_of``, all are meant where nothing is said."""
-        return self.in_order(self._found(there, what, all_of), what)
+        """Select columns of a table.
+
+        Parameters
+        ----------
+        there : sequence
+            Names of all columns of the table.
+        what : str
+            Name of the table for messages.
+        all_of : bool
+            Whether all columns are selected if ``columns`` is None.
+        """
+        return self.in_order(self._select(there, what, all_of), what)
 
     def in_order(self, found: Columns, what: str) -> Columns:
-        """The columns in the order of the classes, if that is wanted."""
+        """The columns in the order of ``named``, if ``ordered``; else unchanged."""
         if not self.ordered or self.named is None or found.classes is None:
             return found
         if set(found.classes) != set(self.named):
             raise BadProbabilities(
-                f"the columns {listed(found.names)} of {what} stand for the classes {listed(found.classes)}, but the "
+                f"the columns {listed(found.names)} of {what} belong to the classes {listed(found.classes)}, but the "
                 f"adjustment was fitted on {listed(self.named)}"
             )
         order = [found.classes.index(name) for name in self.named]
         return Columns(tuple(found.names[j] for j in order), tuple(self.named))
 
-    def _found(self, there: Sequence[Any], what: str, all_of: bool) -> Columns:
+    def _select(self, all_names: Sequence[Any], what: str, all_of: bool) -> Columns:
         if isinstance(self.columns, str) and "*" in self.columns:
-            return _matching(self.columns, there)
+            return _matching_pattern(self.columns, all_names)
         if self.columns is not None:
             names = as_names(self.columns)
-            if any(name not in there for name in names):
-                raise BadProbabilities(f"{what} has the columns {listed(there)}, but {listed(names)} are needed")
+            missing = [name for name in names if name not in all_names]
+            if missing:
+                raise BadProbabilities(
+                    f"{what} has no column {listed(missing)}; the columns {listed(names)} are needed, but it has "
+                    f"{listed(all_names)}"
+                )
             return Columns(tuple(names), _classes_of(names, self.named))
         if all_of:
-            return Columns(tuple(there), _classes_of(there, self.named))
-        return _of_classes(there, self.named, what)
+            return Columns(tuple(all_names), _classes_of(all_names, self.named))
+        return _matching_classes(all_names, self.named, what)
 
 
 def as_names(columns: Sequence[Any]) -> list[Any]:
-    """A list of different column names."""
+    """A list of distinct column names."""
     if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
         raise BadOption(f"columns must be a list of column names, or a pattern such as 'p_*', not {columns!r}")
     names = list(columns)
     if len(set(names)) < len(names):
-        raise BadOption(f"columns names {listed([c for c in names if names.count(c) > 1][:1])} more than once")
+        raise BadOption(f"columns contains {listed([c for c in names if names.count(c) > 1][:1])} more than once")
     return names
 
 
 def classes_named(rates: object) -> tuple[Any, ...] | None:
-    """The classes that rates go by, if they do."""
+    """The classes that the rates name, or None if the rates are given by position."""
     if isinstance(rates, Mapping):
         return tuple(rates)
     own = getattr(rates, "classes", None)
@@ -85,55 +116,59 @@ def classes_named(rates: object) -> tuple[Any, ...] | None:
     return tuple(dict.fromkeys(names)) or None
 
 
-def _matching(pattern: str, there: Sequence[Any]) -> Columns:
+def _matching_pattern(pattern: str, all_names: Sequence[Any]) -> Columns:
     if pattern.count("*") > 1:
-        raise BadOption(f"columns is {pattern!r}; a pattern has one star, which stands for the class")
-    before, after = pattern.split("*")
-    found = [name for name in there if _between(name, before, after) is not None]
+        raise BadOption(f"columns is {pattern!r}; a pattern must contain a single *, which stands for the class name")
+    prefix, suffix = pattern.split("*")
+    found = [name for name in all_names if _class_in(name, prefix, suffix) is not None]
     if not found:
-        raise BadProbabilities(f"no column matches {pattern!r}; the columns are {listed(there)}")
-    return Columns(tuple(found), tuple(str(_between(name, before, after)) for name in found))
+        raise BadProbabilities(f"no column matches {pattern!r}; the columns are {listed(all_names)}")
+    return Columns(tuple(found), tuple(str(_class_in(name, prefix, suffix)) for name in found))
 
 
-def _between(name: Any, before: str, after: str) -> str | None:
-    """What stands for the star."""
-    if not isinstance(name, str) or len(name) <= len(before) + len(after):
+def _class_in(name: Any, prefix: str, suffix: str) -> str | None:
+    """The class name between prefix and suffix of a column name, or None if the column name does not match."""
+    if not isinstance(name, str) or len(name) <= len(prefix) + len(suffix):
         return None
-    if not (name.startswith(before) and name.endswith(after)):
+    if not (name.startswith(prefix) and name.endswith(suffix)):
         return None
-    return name[len(before) : len(name) - len(after)]
+    return name[len(prefix) : len(name) - len(suffix)]
 
 
 def _classes_of(names: Sequence[Any], named: Sequence[Any] | None) -> tuple[Any, ...]:
-    """The column names themselves, unless the rates call the classes by a part of them."""
+    """The column names, without a common prefix and suffix if the rates name the classes without them."""
     if named and not set(named) <= set(names):
-        for before, after in _patterns(names, named):
-            classes = [_between(name, before, after) for name in names]
+        for prefix, suffix in _prefixes_and_suffixes(names, named):
+            classes = [_class_in(name, prefix, suffix) for name in names]
             if None not in classes:
                 return tuple(classes)
     return tuple(names)
 
 
-def _of_classes(there: Sequence[Any], named: Sequence[Any] | None, what: str) -> Columns:
-    hint = "say which columns hold the probabilities: columns='p_*' (the star is the class), or their names"
+def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, what: str) -> Columns:
+    """The columns whose names consist of a class name, a common prefix and a common suffix."""
+    options = [COLUMN_PATTERN, COLUMN_LIST]
     if not named:
-        raise BadOption(f"{what} has the columns {listed(there)}; {hint}")
-    if all(name in there for name in named):
-        same = tuple(name for name in there if name in named)
+        raise BadOption(f"{what} has the columns {listed(all_names)}. {SELECT_COLUMNS}", options=options)
+    if all(name in all_names for name in named):
+        same = tuple(name for name in all_names if name in named)
         return Columns(same, same)
-    patterns = _patterns(there, named)
-    found = [_matching("*".join(pattern), there) for pattern in patterns]
+    found = [_matching_pattern(f"{a}*{b}", all_names) for a, b in _prefixes_and_suffixes(all_names, named)]
     found = [columns for columns in found if len(columns.names) > 1 or len(named) == 1]
     if len(found) == 1:
         return found[0]
-    fit = "several sets of columns" if found else "none of the columns"
-    raise BadOption(f"{fit} of {what}, {listed(there)}, fit the classes {listed(named)}; {hint}")
+    problem = "several sets of columns match" if found else "no set of columns matches"
+    raise BadOption(
+        f"{what} has the columns {listed(all_names)}; {problem} the classes {listed(named)}. {SELECT_COLUMNS}",
+        options=options,
+    )
 
 
-def _patterns(names: Sequence[Any], classes: Sequence[Any]) -> list[tuple[str, str]]:
-    """What may stand before and after every class in the name of its column."""
+def _prefixes_and_suffixes(names: Sequence[Any], classes: Sequence[Any]) -> list[tuple[str, str]]:
+    """Pairs of prefix and suffix for which every class has a column; each pair is separated from the class name."""
     texts, first = {name for name in names if isinstance(name, str)}, str(classes[0])
     places = [(name, at) for name in sorted(texts) for at in range(len(name)) if name.startswith(first, at)]
     tried = dict.fromkeys((name[:at], name[at + len(first) :]) for name, at in places)
-    apart = [(before, after) for before, after in tried if not (before[-1:].isalnum() or after[:1].isalnum())]
-    return [(before, after) for before, after in apart if all(f"{before}{c}{after}" in texts for c in classes)]
+    # "fraud" must not match "p_frauds", nor "a" the column "data".
+    separated = [(a, b) for a, b in tried if not (a[-1:].isalnum() or b[:1].isalnum())]
+    return [(a, b) for a, b in separated if all(f"{a}{c}{b}" in texts for c in classes)]

@@ -1,7 +1,7 @@
-"""Dataframes in, the same kind out: pandas, polars, pyarrow and their like, through narwhals.
+"""Conversion between dataframes (pandas, polars, pyarrow and others that narwhals supports) and matrices.
 
-Only this room knows dataframes. It takes them apart into a matrix and a :class:`Frame`, which is all that is needed to
-put an answer back into the same form: kind, column names, index and dtypes.
+Other modules see only a matrix and a :class:`Frame`. The frame holds what is needed to return adjusted predictions as a
+dataframe of the same kind: library, column names, index and dtypes.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadOption, BadProbabilities
-from baserate.inputs.columns import Choice
+from baserate.inputs.columns import COLUMN_LIST, Choice
 from baserate.inputs.validation import listed
 from baserate.support.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What a dataframe was besides its numbers.
+    """A dataframe without its numbers.
 
     Attributes
     ----------
     kind : narwhals.Implementation
+        The dataframe library.
     columns : tuple
         Names of the columns with probabilities, in their order.
     classes : tuple
-        Names of their classes: the same, or what the star of a pattern stood for.
+        The class of each column: the column name, or the part of it that ``*`` matched.
     selected : bool
-        Whether these were chosen among others.
+        Whether the dataframe may have other columns.
     dtypes : tuple
-        Of those columns, as narwhals names them.
+        The narwhals dtype of each column.
     index : pandas Index or None
     native : tuple or None
-        Of pandas: the columns as their own index, and their dtypes.
+        For pandas: the column index and the pandas dtype of each column.
     """
 
     kind: Any
@@ -48,35 +49,37 @@ class Frame:
     native: Any = None
 
     def wrap(self, answer: FloatArray) -> Any:
-        """A dataframe of the same kind around an answer for the same rows."""
+        """A dataframe of the same kind that holds the matrix ``answer``."""
         import narwhals as nw
 
         if self.kind.is_pandas_like():
-            labels, native_dtypes = self.native
-            native = self.kind.to_native_namespace().DataFrame(
-                answer, columns=labels, index=self.index.copy(), copy=False
-            )
-            changed = {
-                name: dtype
-                for name, dtype in zip(labels, native_dtypes, strict=True)
-                if dtype.kind == "f" and str(dtype) != "float64"
-            }
-            return native.astype(changed) if changed else native
-        parts = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
-        frame = nw.from_dict(parts, backend=self.kind)
-        changed = {
+            return self._wrap_pandas(answer)
+        arrays = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
+        frame = nw.from_dict(arrays, backend=self.kind)
+        casts = {
             name: dtype
             for name, dtype in zip(self.columns, self.dtypes, strict=True)
             if dtype.is_float() and dtype != nw.Float64
         }
-        if changed:
-            frame = frame.with_columns(nw.col(name).cast(dtype) for name, dtype in changed.items())
+        if casts:
+            frame = frame.with_columns(nw.col(name).cast(dtype) for name, dtype in casts.items())
         return frame.to_native()
+
+    def _wrap_pandas(self, answer: FloatArray) -> Any:
+        labels, native_dtypes = self.native
+        pandas = self.kind.to_native_namespace()
+        frame = pandas.DataFrame(answer, columns=labels, index=self.index.copy(), copy=False)
+        casts = {
+            name: dtype
+            for name, dtype in zip(labels, native_dtypes, strict=True)
+            if dtype.kind == "f" and str(dtype) != "float64"
+        }
+        return frame.astype(casts) if casts else frame
 
 
 def is_frame(probs: object) -> bool:
-    """Whether this is a dataframe, in memory or not, without importing anything."""
-    kind = type(probs)  # its own properties may compute something
+    """Whether this is an eager or lazy dataframe. Imports no dataframe library."""
+    kind = type(probs)  # not probs itself: a property of a lazy dataframe may start a computation
     return any(
         hasattr(kind, name) for name in ("__narwhals_dataframe__", "__narwhals_lazyframe__", "columns", "column_names")
     )
@@ -85,81 +88,90 @@ def is_frame(probs: object) -> bool:
 def take_apart(
     probs: Any, columns: str | Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
 ) -> tuple[NDArray[Any], Frame]:
-    """The matrix in a dataframe, and the rest.
+    """Split a dataframe into the matrix of its probabilities and a :class:`Frame`.
 
     Parameters
     ----------
     probs : dataframe
     columns : str or sequence, optional
-        A pattern such as ``"p_*"``, or names of the columns to take, in this order.
+        A pattern such as ``"p_*"``, or the names of the columns in the requested order. By default all columns.
     what : str
-        What to call the dataframe in messages.
+        Name of the dataframe for messages.
     selected : bool, optional
-        Whether other columns may be there; by default if ``columns`` is given.
+        Whether the dataframe may have other columns. By default it may if ``columns`` is given.
     """
     import narwhals as nw
 
     try:
         frame = nw.from_native(probs, eager_only=True)
     except TypeError:
+        library, kind = type(probs).__module__.split(".")[0], type(probs).__name__
         raise BadProbabilities(
-            f"{what} is a {type(probs).__module__.split('.')[0]} {type(probs).__name__}, whose rows are not in memory; "
-            "call .collect() or .compute() on it first"
+            f"{what} is a {library} {kind}, whose rows are not in memory; call .collect() or .compute() on it first"
         ) from None
-    except Exception as error:  # narwhals has an error of its own for each kind of odd column names
-        raise BadProbabilities(f"{what} is not a dataframe that can be used: {error}") from None
+    except Exception as error:  # narwhals raises a different type for each kind of invalid column names
+        raise BadProbabilities(f"{what} is a dataframe that cannot be used: {error}") from None
     names = list(frame.columns)
-    chosen_columns = Choice(columns).among(names, what=what, all_of=True)
-    wanted, classes = list(chosen_columns.names), chosen_columns.classes or chosen_columns.names
-    choosy = columns is not None if selected is None else selected
-    if len(wanted) < len(names) and not choosy:
-        raise BadProbabilities(f"{what} has the columns {listed(names)}, but {listed(wanted)} are needed")
-    chosen = frame if wanted == names else frame.select(nw.col(*wanted))  # a selection may copy
-    dtypes = tuple(chosen.schema[name] for name in wanted)
-    odd = [name for name, dtype in zip(wanted, dtypes, strict=True) if not (dtype.is_numeric() or dtype == nw.Boolean)]
-    if odd:
-        kind = chosen.schema[odd[0]]
-        raise BadProbabilities(
-            f"column {odd[0]!r} of {what} holds {kind} values, not probabilities; "
-            "select the columns with probabilities by columns=[...]"
-        )
+    found = Choice(columns).among(names, what=what, all_of=True)
+    chosen_names, classes = list(found.names), found.classes or found.names
+    others_allowed = columns is not None if selected is None else selected
+    if len(chosen_names) < len(names) and not others_allowed:
+        extra = [name for name in names if name not in chosen_names]
+        raise BadProbabilities(f"{what} has the additional columns {listed(extra)}; pass only {listed(chosen_names)}")
+    chosen = frame if chosen_names == names else frame.select(nw.col(*chosen_names))  # select may copy
+    dtypes = tuple(chosen.schema[name] for name in chosen_names)
+    _check_numeric(chosen_names, dtypes, what)
     matrix = _matrix(chosen)
     if not frame.implementation.is_pandas_like():
-        return matrix, Frame(frame.implementation, tuple(wanted), classes, choosy, dtypes, None)
-    at = [names.index(name) for name in wanted]
+        return matrix, Frame(frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, None)
+    at = [names.index(name) for name in chosen_names]
     native = (probs.columns[at], tuple(probs.dtypes.iloc[at]))
-    return matrix, Frame(frame.implementation, tuple(wanted), classes, choosy, dtypes, probs.index, native)
+    return matrix, Frame(
+        frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, probs.index, native
+    )
+
+
+def _check_numeric(names: Sequence[Any], dtypes: Sequence[Any], what: str) -> None:
+    import narwhals as nw
+
+    for name, dtype in zip(names, dtypes, strict=True):
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise BadProbabilities(
+                f"column {name!r} of {what} contains {dtype} values, not probabilities; select the columns with "
+                f"probabilities by {COLUMN_LIST}",
+                options=[COLUMN_LIST],
+            )
 
 
 def from_columns(columns: Mapping[str, Sequence[Any]], backend: Any = None) -> Any:
-    """A dataframe made of columns.
+    """A dataframe with the given columns.
 
     Parameters
     ----------
     columns : dict
     backend : str or narwhals.Implementation, optional
-        By default the first of pandas, polars and pyarrow that is installed.
+        The dataframe library. By default the first of pandas, polars and pyarrow that is installed.
     """
     import narwhals as nw
 
-    for choice in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
+    for library in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
         try:
-            return nw.from_dict(dict(columns), backend=choice).to_native()
+            return nw.from_dict(dict(columns), backend=library).to_native()
         except ImportError:
             continue
         except (ValueError, TypeError):
             raise BadOption(f"backend must be 'pandas', 'polars' or 'pyarrow', not {backend!r}") from None
-    wanted = "pandas, polars or pyarrow" if backend is None else backend
-    raise ImportError(f"a dataframe needs {wanted}: install it, or take the columns from as_dict()")
+    needed = "pandas, polars or pyarrow" if backend is None else backend
+    raise ImportError(f"a dataframe needs {needed}; install it, or take the columns from as_dict()")
 
 
 def _matrix(frame: Any) -> NDArray[Any]:
     if frame.implementation.is_pandas_like() or frame.implementation.is_polars():
-        matrix = frame.to_numpy()  # by column, and where it is one block of numbers, that itself
+        matrix = frame.to_numpy()  # column-major, and without a copy if the columns are one block of memory
         if matrix.dtype.kind in "fiub":
             return np.asarray(matrix)
     columns = [np.asarray(column.to_numpy()) for column in frame.iter_columns()]
-    # Where values may be missing, columns can come as objects; NaN is told with its row and column later.
+    # Nullable columns may arrive as objects. Their missing values become NaN, which a later check reports by row.
     dtypes = [c.dtype if c.dtype.kind in "fiub" else np.dtype(np.float64) for c in columns]
     matrix = np.empty((len(frame), len(columns)), dtype=np.result_type(*dtypes), order="F")
     for j, column in enumerate(columns):

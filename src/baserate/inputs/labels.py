@@ -1,4 +1,4 @@
-"""True classes, in the forms in which people hold them."""
+"""Conversion of true labels to column numbers or to a matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from baserate.inputs.validation import listed
 
 
 def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
-    """Labels as an (n, k) matrix: one-hot rows from class names or column numbers, or posteriors as they are."""
+    """Labels as a matrix of shape (n, k): one-hot rows, or the given class probabilities.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, k)
+        Class names, column numbers if ``classes`` is None, or class probabilities.
+    shape : tuple
+        Shape (n, k) of the predictions.
+    classes : tuple, optional
+        Class names in column order.
+    """
     y = _as_array(y)
     if y.ndim == 2:
         return _check_matrix(y, (shape[0], shape[1]))
@@ -20,17 +30,17 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | 
 
 
 def as_columns(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.intp]:
-    """Labels, class names or column numbers, as n column numbers; a matrix would need k times the memory."""
+    """Labels as n column numbers. A one-hot matrix would need k times the memory."""
     n, k = shape
     y = _as_array(y)
     if y.shape != (n,):
-        raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes: pass {n} labels")
+        raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes; pass {n} labels")
     if classes is not None:
-        return _positions(y, classes)
+        return _column_numbers(y, classes)
     if y.dtype.kind not in "iub":
         raise BadLabels(
-            f"y holds {y.dtype} values; pass column numbers 0 to {k - 1}, for instance "
-            "np.searchsorted(classes, y) for sorted class names"
+            f"y contains {y.dtype} values, but the columns have no names; pass column numbers 0 to {k - 1}, for "
+            "instance np.searchsorted(classes, y) if classes is the sorted list of class names"
         )
     outside = np.flatnonzero((y < 0) | (y >= k))
     if outside.size:
@@ -45,16 +55,18 @@ def _as_array(y: ArrayLike) -> NDArray[Any]:
         raise BadLabels("y is not an array: its rows have different lengths") from None
 
 
-def _positions(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
+def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
     """Column numbers of class names."""
     try:
         names, inverse = np.unique(y, return_inverse=True)
     except TypeError:
-        raise BadLabels("y mixes values that cannot be compared, such as None and names; drop those rows") from None
+        raise BadLabels(
+            "y mixes values that cannot be sorted, such as None and strings; drop or convert them"
+        ) from None
     position = {name: j for j, name in enumerate(classes)}
     unknown = [name for name in names.tolist() if name not in position]
     if unknown:
-        raise BadLabels(f"y holds {listed(unknown)}, which is not among the classes {listed(classes)}")
+        raise BadLabels(f"y contains {listed(unknown)}, which is not among the classes {listed(classes)}")
     return np.array([position[name] for name in names.tolist()], dtype=np.intp)[inverse]
 
 
@@ -62,13 +74,13 @@ def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.
     if y.shape != shape:
         raise BadLabels(f"y has shape {y.shape}, but the predictions have shape {shape}")
     if y.dtype.kind not in "iubf":
-        raise BadLabels(f"y holds {y.dtype} values; a matrix of labels must be numeric")
+        raise BadLabels(f"y contains {y.dtype} values; a label matrix must be numeric")
     targets = y.astype(np.float64)
     sums = targets.sum(axis=1)
     bad = np.flatnonzero(~((targets >= 0).all(axis=1) & (np.abs(sums - 1) < 1e-6)))
     if bad.size:
         raise BadLabels(
-            f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}, with smallest entry {targets[bad[0]].min():g}; rows of a "
-            "label matrix must be 0 or more and sum to 1"
+            f"row {bad[0]} of y sums to {sums[bad[0]]:.6g}, and its smallest entry is {targets[bad[0]].min():g}; the "
+            "entries of a label matrix must be 0 or more, and each row must sum to 1"
         )
     return targets

@@ -1,5 +1,151 @@
-"""Temporary."""
+"""How raw rows become probabilities, and how messages name rows and columns."""
 
-from baserate.inputs.validation import NUMBERED, Naming, Reading
+from __future__ import annotations
 
-__all__ = ["NUMBERED", "Naming", "Reading"]
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baserate.errors import BadProbabilities, Option
+from baserate.support.arrays import FloatArray, rows_of_a_block
+
+NORMALIZE = Option("normalize", "True")
+FROM_LOGITS = Option("from_logits", "True")
+
+# float32 and float64 get the same tolerance: the rows of a float32 model that were saved as float64 still have
+# float32 rounding errors.
+_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
+_DEFAULT_SUM_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names of rows and columns for use in messages.
+
+    Attributes
+    ----------
+    columns : tuple, optional
+        Column names. If None, columns are named by their number.
+    """
+
+    columns: tuple[Any, ...] | None = None
+
+    def row(self, i: int) -> str:
+        """Name of row ``i``, counted over the whole input."""
+        return f"row {i}"
+
+    def cell(self, i: int, j: int) -> str:
+        """Name of the entry in row ``i`` and column ``j``."""
+        return f"{self.row(i)}, column {j if self.columns is None else repr(self.columns[j])}"
+
+
+NUMBERED = Naming()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Checks raw rows and converts them to probabilities.
+
+    Attributes
+    ----------
+    from_logits : bool
+        Rows are logits or log probabilities. The converted rows are log probabilities.
+    normalize : bool
+        Rows may have any positive sum.
+    smoothing : float
+        Added to every probability before the row is divided by its sum again.
+    """
+
+    from_logits: bool = False
+    normalize: bool = False
+    smoothing: float = 0.0
+
+    def check(self, raw: NDArray[Any], first_row: int, naming: Naming = NUMBERED) -> None:
+        """Raise if a row is not a valid prediction.
+
+        Parameters
+        ----------
+        raw : array of shape (m, k)
+        first_row : int
+            Number of the first of these rows in the whole input.
+        naming : Naming
+            Names of rows and columns for the message.
+        """
+        check = self._check_logits if self.from_logits else self._check_probs
+        # Blocks have a fixed size here, so that the counts in the message do not depend on the engine's block size.
+        size = rows_of_a_block(raw.shape[1])
+        for start in range(0, len(raw), size):
+            check(raw[start : start + size], first_row + start, naming)
+
+    def clean(self, raw: NDArray[Any]) -> FloatArray:
+        """Probabilities in float64 that sum to 1 per row, or log probabilities if ``from_logits``."""
+        rows = raw.astype(np.float64)
+        if self.from_logits:
+            return self._clean_logits(rows)
+        if self.normalize:
+            rows /= rows.max(axis=1, keepdims=True)  # so that the sum cannot overflow
+        rows /= rows.sum(axis=1, keepdims=True)
+        if self.smoothing:
+            rows = (rows + self.smoothing) / (1.0 + rows.shape[1] * self.smoothing)
+        return rows
+
+    def tolerance(self, dtype: np.dtype[Any]) -> float:
+        """Largest accepted difference between the sum of a row and 1."""
+        return _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE)
+
+    def _clean_logits(self, rows: FloatArray) -> FloatArray:
+        hard_zero = np.isneginf(rows)
+        with np.errstate(over="ignore"):
+            rows -= rows.max(axis=1, keepdims=True)
+        # A finite logit never becomes a hard zero, however far it is below the largest logit of its row.
+        np.maximum(rows, np.finfo(np.float64).min / 4, out=rows, where=~hard_zero)
+        rows -= np.log(np.exp(rows).sum(axis=1, keepdims=True))
+        if self.smoothing:
+            rows = np.logaddexp(rows, np.log(self.smoothing)) - np.log1p(rows.shape[1] * self.smoothing)
+        return rows
+
+    def _check_logits(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
+        bad = np.isnan(raw) | np.isposinf(raw)
+        _raise_if_any(bad, raw, first_row, naming, "logits must be finite or -inf (probability 0)")
+        empty = np.flatnonzero(np.isneginf(raw).all(axis=1))
+        if empty.size:
+            row = naming.row(first_row + int(empty[0]))
+            raise BadProbabilities(f"all logits of {row} are -inf; at least one must be finite")
+
+    def _check_probs(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
+        if raw.dtype.kind == "f":
+            _raise_if_any(~np.isfinite(raw), raw, first_row, naming, "probabilities must be finite")
+        rule = f"probabilities must not be negative; for logits or log probabilities pass {FROM_LOGITS}"
+        _raise_if_any(raw < 0, raw, first_row, naming, rule, FROM_LOGITS)
+        if self.normalize:
+            empty = np.flatnonzero(~raw.any(axis=1))
+            if empty.size:
+                row = naming.row(first_row + int(empty[0]))
+                raise BadProbabilities(f"all entries of {row} are 0, so it cannot be normalized")
+            return
+        sums = raw.sum(axis=1, dtype=np.float64)
+        error = np.abs(sums - 1.0)
+        n_bad = np.count_nonzero(error > self.tolerance(raw.dtype))
+        if n_bad:
+            worst = int(error.argmax())
+            raise BadProbabilities(
+                f"{n_bad} of the {len(raw)} rows starting at {naming.row(first_row)} do not sum to 1; the worst is "
+                f"{naming.row(first_row + worst)}, which sums to {sums[worst]:.6g}. Pass {NORMALIZE} to divide each "
+                f"row by its sum, or {FROM_LOGITS} if these are logits",
+                options=[NORMALIZE, FROM_LOGITS],
+            )
+
+
+def _raise_if_any(
+    bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, naming: Naming, rule: str, *options: Option
+) -> None:
+    """Raise an error about the first bad entry, if there is one."""
+    if not bad.any():
+        return
+    rows = np.flatnonzero(bad.any(axis=1))
+    i = int(rows[0])
+    j = int(np.flatnonzero(bad[i])[0])
+    more = f" ({rows.size} of the {len(raw)} rows checked together have such entries)" if rows.size > 1 else ""
+    raise BadProbabilities(f"{naming.cell(first_row + i, j)} is {raw[i, j]}{more}; {rule}", options=options)

@@ -1,7 +1,7 @@
-"""Proper losses, each a Bregman generator. See :mod:`baserate.losses.base` for the conventions.
+"""Proper losses, each defined by its Bregman generator. See :mod:`baserate.losses.base` for the conventions.
 
-A new loss is one new file with a class that :func:`register` decorates, in this folder or anywhere else; see
-``docs/new-loss.md``.
+To add a loss, write a subclass of :class:`Loss` and decorate it with :func:`register`, in this folder or in your own
+code; see ``docs/new-loss.md``.
 """
 
 from baserate.losses.base import NONNEGATIVE, REAL, Domain, Loss
@@ -11,8 +11,8 @@ from baserate.losses.power import Power
 from baserate.losses.quadratic import Quadratic, WeightedBrier
 from baserate.losses.ranked import RankedProbability
 from baserate.losses.registry import as_loss, register, registered
-from baserate.losses.separable import Separable
 from baserate.losses.spherical import Spherical
+from baserate.losses.user_separable import Separable
 
 __all__ = [
     "NONNEGATIVE",

@@ -1,26 +1,26 @@
-"""Proper losses as Bregman generators: the conventions and the abstract base.
+"""The base class of proper losses, and the conventions that all of them follow.
 
 Every proper loss is, up to a constant, the Bregman divergence of a convex generator ``phi``:
 
     d(p, q) = phi(q) - phi(p) - <q - p, gradient(p)>
 
-The first argument is the prediction, the second is what it is judged against (the paper's order; many
-authors have it the other way round).
+The first argument is the prediction, the second is the label or distribution that it is compared with. This is the
+order of the paper; many authors use the opposite order.
 
-Conventions, for every method of every loss:
+Conventions for every method of every loss:
 
-- ``p``, ``q``, ``a``, ``x`` are float64 arrays of shape (n, k); one row is one prediction.
-- Methods work row by row and never change their arguments.
-- ``gradient`` is a gradient *on the simplex*: a constant added to a whole row changes nothing, because
-  rows sum to 1. ``link`` may therefore differ from ``gradient`` by a constant, where that keeps digits.
-- ``x`` is a point of the dual space, ``link(p) + shift``. The **row map** takes it back:
+- ``p``, ``q``, ``a``, ``x`` are float64 arrays of shape (n, k), with one prediction per row.
+- Methods work on each row separately and never modify their arguments.
+- ``gradient`` is a gradient *on the simplex*: adding a constant to a whole row makes no difference, because rows sum
+  to 1. So ``link`` may differ from ``gradient`` by a constant per row if that is more precise numerically.
+- ``x`` is a point of the dual space, ``link(p) + shift``. The **row map** converts it to a prediction:
 
       row_map(x) = argmin over a in the simplex of  phi(a) - <x, a>
 
-  With ``bounded=False`` only ``sum(a) = 1`` is asked, and entries may leave [0, 1].
+  With ``bounded=False`` the only constraint is ``sum(a) = 1``, and entries may lie outside [0, 1].
 - ``jacobian(a, weights)`` is ``sum_i weights_i * d row_map(x_i) / d x_i``, a symmetric positive semidefinite
   (k, k) matrix with zero row sums. It depends on ``x`` only through ``a = row_map(x)``.
-- An entry ``x = -inf`` means probability 0, and occurs only where ``pins_zeros`` is true.
+- An entry ``x = -inf`` means probability 0. It occurs only if ``pins_zeros`` is true.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from baserate.support.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Domain:
-    """Where the generator is defined and convex, the same interval for each coordinate."""
+    """The interval on which the generator is defined and convex, the same for each coordinate."""
 
     low: float
     high: float
@@ -55,36 +55,39 @@ REAL = Domain(-np.inf, np.inf)
 
 
 class Loss(ABC):
-    """A proper loss, given by its Bregman generator.
+    """A proper loss, defined by its Bregman generator.
 
-    A subclass writes four methods (``phi``, ``gradient``, ``row_map``, ``jacobian``); the rest follows from
-    them. Override ``divergence`` where the difference in its definition cancels digits, and ``link`` where
-    the gradient has a constant that does.
+    A subclass implements four methods: ``phi``, ``gradient``, ``row_map`` and ``jacobian``. All other methods are
+    derived from them. Override ``divergence`` if its definition loses digits by cancellation, and ``link`` if the
+    gradient contains a constant that loses digits.
     """
 
     name: ClassVar[str]
-    """Short name, used in files and, for the built-in losses, wherever a loss is taken."""
+    """Short name, used in saved files and, for losses without parameters, as the ``loss`` argument."""
 
     domain: Domain = NONNEGATIVE
-    """Where each coordinate may lie. On ``NONNEGATIVE`` the unbounded problem is the bounded one."""
+    """Where the generator is defined. With ``NONNEGATIVE``, unbounded adjustment equals bounded adjustment."""
 
     pins_zeros: bool = False
     """Whether the gradient is -inf at 0, so that no finite shift can move a probability of 0."""
 
     builtin: ClassVar[bool] = False
-    """Built-in losses are tested here; a user's generator is checked before its first use."""
+    """Whether the loss is part of this package. Other losses are checked before their first use."""
+
+    checks_itself: ClassVar[bool] = False
+    """Whether the constructor checks that the loss is proper, so that it need not be checked again."""
 
     kernel: ClassVar[str | None] = None
-    """The fused pass of ``baserate.passes`` that does what the methods of exactly this class do, if any."""
+    """Name of the compiled pass in ``baserate.passes`` that replaces the methods of exactly this class, if any."""
 
     @property
     def flat_at_zero(self) -> bool:
-        """Whether the second derivative vanishes at 0, so that small entries are hard to tell apart."""
+        """Whether the second derivative is 0 at 0, so that small probabilities have nearly equal dual points."""
         return False
 
     @abstractmethod
     def phi(self, q: FloatArray) -> FloatArray:
-        """The convex generator, one value a row."""
+        """The convex generator, one value per row."""
 
     @abstractmethod
     def gradient(self, q: FloatArray) -> FloatArray:
@@ -92,18 +95,21 @@ class Loss(ABC):
 
     @abstractmethod
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
-        """The predictions that belong to the dual points ``x`` (see the conventions of this module)."""
+        """The predictions for the dual points ``x``; see the conventions of this module."""
 
     @abstractmethod
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         """The weighted sum over rows of the derivative of the row map, shape (k, k)."""
 
     def link(self, p: FloatArray) -> FloatArray:
-        """The dual point of a prediction: its gradient, up to a constant."""
+        """The dual point of a prediction: its gradient, up to a constant per row."""
         return self.gradient(p)
 
     def stiffness(self, q: FloatArray) -> FloatArray | None:
-        """Second derivatives of ``phi`` by each coordinate, if it has no mixed ones and a start may rely on them."""
+        """Second derivatives of ``phi`` with respect to each coordinate, if the mixed ones are 0; else None.
+
+        The solver uses them only to choose its first shift.
+        """
         return None
 
     def link_logits(self, logits: FloatArray) -> FloatArray:
@@ -111,20 +117,20 @@ class Loss(ABC):
         return self.link(self.probs_of_logits(logits))
 
     def probs_of_logits(self, logits: FloatArray) -> FloatArray:
-        """Probabilities of normalised log probabilities; a finite logit never becomes a hard zero."""
+        """Probabilities of normalised log probabilities. A finite logit never becomes a hard zero."""
         p: FloatArray = np.exp(logits)
         if self.pins_zeros:
             np.maximum(p, np.finfo(np.float64).tiny, out=p, where=np.isfinite(logits))
         return p
 
     def conjugate(self, x: FloatArray, a: FloatArray) -> FloatArray:
-        """``<x, a> - phi(a)`` a row: the convex conjugate at ``x``, if ``a = row_map(x)``."""
+        """``<x, a> - phi(a)`` per row: the convex conjugate at ``x`` if ``a = row_map(x)``."""
         return inner(x, a) - self.phi(a)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
-        """The Bregman divergence from the prediction ``p`` to ``q``, one value a row.
+        """The Bregman divergence from the prediction ``p`` to ``q``, one value per row.
 
-        Infinite where ``q`` gives probability to a class to which ``p`` gives 0 under a loss that forbids it.
+        If ``pins_zeros`` is true, it is infinite where ``p`` has a hard zero and ``q`` a positive probability.
         """
         p, q = as_pair(p, q)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -138,32 +144,32 @@ class Loss(ABC):
         ----------
         probs : array-like of shape (n, k)
         y : array-like of shape (n,) or (n, k)
-            Column numbers of the true classes, or one-hot rows, or true posteriors.
+            Column numbers of the true classes, or one-hot rows, or true class probabilities.
         sample_weight : array-like of shape (n,), optional
         """
         p = as_rows(probs)
         return weighted_mean(self.divergence(p, as_targets(y, p.shape)), sample_weight)
 
     def on_face(self, keep: NDArray[np.intp], n_classes: int) -> Loss:
-        """The loss on predictions that are 0 outside the classes ``keep``, in those coordinates.
+        """The same loss for predictions that are 0 outside the classes ``keep``, with only these columns.
 
-        ``row_map`` and ``jacobian`` of the answer take and give ``len(keep)`` columns. Losses that treat all
-        classes alike answer themselves.
+        ``row_map`` and ``jacobian`` of the returned loss use ``len(keep)`` columns. A loss that treats all classes
+        alike returns itself.
         """
         return self
 
     def params(self) -> Mapping[str, Any]:
-        """What the constructor needs to build this loss again, as plain JSON values."""
+        """The constructor arguments of this loss, as plain JSON values."""
         return {}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
-        """The loss that ``params`` describes."""
+        """Create the loss from the output of :meth:`params`."""
         return cls(**params)
 
     @classmethod
     def examples(cls) -> list[tuple[Loss, int]]:
-        """Instances, each with a number of classes, on which the battery of tests runs."""
+        """Instances for the shared loss tests, each with a number of classes."""
         return [(cls(), k) for k in (2, 3, 6)]
 
     def __repr__(self) -> str:
@@ -177,20 +183,20 @@ class Loss(ABC):
 
 
 def as_rows(q: ArrayLike) -> FloatArray:
-    """Predictions as a float64 matrix; their values are not checked."""
+    """Predictions as a float64 matrix. The values are not checked."""
     return as_matrix(q, one_row=True).astype(np.float64, copy=False)
 
 
 def as_pair(p: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Two matrices of the same shape."""
+    """Two arguments as float64 matrices of the same shape."""
     first, second = as_rows(p), as_rows(q)
     if first.shape != second.shape:
-        raise BadProbabilities(f"p has shape {first.shape}, but q has shape {second.shape}")
+        raise BadProbabilities(f"p has shape {first.shape}, but q has shape {second.shape}; pass equal shapes")
     return first, second
 
 
 def inner(x: FloatArray, a: FloatArray) -> FloatArray:
-    """Row-wise inner products in which ``-inf * 0`` is 0."""
+    """Inner products of the rows, with ``-inf * 0`` counted as 0."""
     if np.isfinite(x).all():
         return np.einsum("ij,ij->i", x, a)
     return np.multiply(x, a, where=a != 0, out=np.zeros_like(a)).sum(axis=1)
@@ -199,8 +205,8 @@ def inner(x: FloatArray, a: FloatArray) -> FloatArray:
 def centred_outer(h: FloatArray, weights: FloatArray) -> FloatArray:
     """``sum_i w_i (diag(h_i) - h_i h_i' / sum(h_i))``: the Jacobian of every separable loss.
 
-    It is a graph Laplacian. The diagonal is summed from the edges, since the difference above loses all digits
-    where one entry of a row dwarfs the others.
+    The matrix is a graph Laplacian. The diagonal is computed as a sum of edge weights. Computing the difference above
+    instead would lose all digits where one entry of a row is much larger than the others.
     """
     total = h.sum(axis=1)
     scale = np.divide(weights, total, out=np.zeros_like(total), where=total > 0)
@@ -208,13 +214,13 @@ def centred_outer(h: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def laplacian(edges: FloatArray) -> FloatArray:
-    """The Laplacian of a symmetric matrix of edge weights; its diagonal does not count."""
+    """The graph Laplacian of a symmetric matrix of edge weights. Overwrites the diagonal of ``edges`` with 0."""
     np.fill_diagonal(edges, 0.0)
     return np.diag(edges.sum(axis=1)) - edges
 
 
 def short_name(loss: Loss) -> str:
-    """What to call a loss in a table: "log", "Power(beta=1.5)"."""
+    """A short name of a loss for tables, such as "log" or "Power(beta=1.5)"."""
     text = repr(loss)
     plain = text.removesuffix("()").lower() if text.endswith("()") else text
     return plain if len(plain) <= 30 else f"{type(loss).__name__}(...)"

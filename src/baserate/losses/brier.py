@@ -15,8 +15,8 @@ from baserate.support.arrays import FloatArray
 class Brier(Loss):
     """Brier score: ``sum_j (p_j - y_j)^2``, between 0 and 2, from ``phi(q) = sum q^2``.
 
-    scikit-learn's binary Brier score is half of it. Unbounded adjustment adds the same vector to every row
-    (additive adjustment); bounded adjustment projects the result onto the simplex.
+    scikit-learn's binary Brier score is half of this. Unbounded adjustment adds the same vector to every row (additive
+    adjustment). Bounded adjustment also projects the rows onto the simplex.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from baserate.support.arrays import FloatArray
 class Log(Loss):
     """Log loss: ``-log p_y`` for the true class ``y``, from ``phi(q) = sum q log q``.
 
-    A shift multiplies the odds, so no probability becomes 0 and none that is 0 can leave it. Bounded and
-    unbounded adjustment are the same, and known as multiplicative adjustment, logit shift, raking or Sinkhorn.
+    A shift multiplies the odds. Positive probabilities stay positive, and hard zeros stay 0. Bounded and unbounded
+    adjustment are the same; they are also known as multiplicative adjustment, logit shift, raking or Sinkhorn scaling.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Log(Loss):
         return a
 
     def conjugate(self, x: FloatArray, a: FloatArray) -> FloatArray:
-        # log sum exp, read off the largest entry: exact where phi(a) would lose what exp() rounds to 0.
+        # log(sum(exp(x))) from the largest entry, not from phi(a): entries that exp() rounds to 0 would be lost there.
         return x.max(axis=1) - np.log(a.max(axis=1))
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The power (Tsallis) family, which joins log loss and the Brier score."""
+"""The power (Tsallis) family, which contains log loss and the Brier score."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from baserate.losses.registry import register
 from baserate.losses.separable import SeparableLoss
 from baserate.support.arrays import FloatArray
 
-_NEAR_ONE = 0.1  # Closer than this to beta = 1 the powers are written with expm1 and log1p.
+_NEAR_ONE = 0.1  # If beta is closer to 1 than this, the powers are computed with expm1 and log1p.
 
 
 @register
@@ -23,8 +23,8 @@ class Power(SeparableLoss):
     Parameters
     ----------
     beta : float
-        Above 0. ``beta=1`` is log loss and ``beta=2`` the Brier score. The larger it is, the less the loss
-        cares about small probabilities; up to 1 it forbids a 0 for the true class.
+        Above 0. ``beta=1`` is log loss and ``beta=2`` is the Brier score. The larger it is, the less do small
+        probabilities contribute. With ``beta <= 1`` the loss is infinite if the true class has probability 0.
 
     Examples
     --------
@@ -39,10 +39,10 @@ class Power(SeparableLoss):
 
     def __init__(self, beta: float) -> None:
         if isinstance(beta, (str, bytes, bool)) or not np.isscalar(beta) or not np.isreal(beta):
-            raise BadLoss(f"Power needs a number beta above 0, not {beta!r}")
+            raise BadLoss(f"beta of Power must be a number above 0, not {beta!r}")
         self.beta = float(np.real(beta))
         if not 0 < self.beta < np.inf:
-            raise BadLoss(f"Power needs a finite beta above 0, not {self.beta}")
+            raise BadLoss(f"beta of Power must be finite and above 0, not {self.beta}")
         self.domain = REAL if self.beta == 2 else NONNEGATIVE
         self.pins_zeros = self.beta <= 1
 
@@ -60,7 +60,7 @@ class Power(SeparableLoss):
     def link(self, p: FloatArray) -> FloatArray:
         if abs(self.beta - 1.0) < _NEAR_ONE:
             return self.beta * self._deformed_log(p)
-        # Without the constant of the derivative a small probability keeps all its digits.
+        # The constant of the derivative is left out, because adding it would round small probabilities.
         with np.errstate(divide="ignore", over="ignore"):
             return self.beta / (self.beta - 1.0) * p ** (self.beta - 1.0)
 

@@ -1,4 +1,4 @@
-"""Euclidean projection onto the simplex, many rows at a time."""
+"""Euclidean projection of many rows onto the simplex."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from baserate.support.arrays import FloatArray
 
 
 def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
-    """The point ``a_j = max(0, z_j + theta * spread_j)`` of each row whose sum is 1.
+    """The rows ``a_j = max(0, z_j + theta * spread_j)`` with sum 1.
 
-    With equal ``spread`` this is the nearest point of the simplex; in general it is the nearest in the norm
+    With equal ``spread`` this is the nearest point of the simplex. In general it is the nearest point in the norm
     ``sum_j (a_j - z_j)^2 / spread_j``.
 
     Notes
     -----
-    Newton's method on ``sum_j a_j - 1``, a convex and piecewise linear function of ``theta``: it falls monotonically,
-    loses classes from the support and never takes one back, so it ends after at most k rounds; 3 to 5 are usual.
+    Newton's method on ``sum_j a_j - 1``, a convex and piecewise linear function of ``theta``. The iterates decrease
+    monotonically and only remove classes from the support, so the method ends after at most k rounds; 3 to 5 are usual.
     """
     width = 1.0 if spread is None else spread
-    # Relative to the largest entry, so that a common constant costs no digits of the differences.
+    # The largest entry is subtracted, so that a large common constant does not round the differences.
     z = z - (z / width).max(axis=1, keepdims=True) * width
     theta = (1.0 - z.sum(axis=1, keepdims=True)) / (z.shape[1] if spread is None else spread.sum())
     for _ in range(z.shape[1] + 1):

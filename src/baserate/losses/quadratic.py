@@ -1,4 +1,4 @@
-"""Quadratic generators: any positive definite matrix, and class-weighted Brier as the diagonal case."""
+"""Quadratic losses: any positive definite matrix, and the class-weighted Brier score as the diagonal case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
 from baserate.support.arrays import FloatArray
 
-_SLACK = 1e-13  # A multiplier this far below 0, relative to the size of its terms, is rounding.
+_SLACK = 1e-13  # A multiplier is considered negative below minus this, relative to the size of its terms.
 
 
 @register
@@ -24,16 +24,16 @@ class Quadratic(Loss):
     Parameters
     ----------
     matrix : array-like of shape (k, k)
-        Symmetric, and positive definite on vectors that sum to 0: that is all the loss can see.
+        Symmetric, and positive definite on vectors that sum to 0. Other directions do not affect the loss.
 
     Notes
     -----
-    Unless the matrix is diagonal, every distinct set of classes that rows are left with is factored anew. From some 50
-    classes on that takes seconds where other losses take milliseconds.
+    Unless the matrix is diagonal, each distinct support (the set of classes with positive probability in a row) needs
+    its own factorisation. With 50 or more classes this takes seconds, where other losses take milliseconds.
 
     Examples
     --------
-    Mistaking class 0 for class 1 is half as bad as any other error:
+    Confusing classes 0 and 1 costs half as much as any other error:
 
     >>> import baserate as br
     >>> loss = br.losses.Quadratic([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
@@ -46,22 +46,22 @@ class Quadratic(Loss):
     builtin = True
 
     def __init__(self, matrix: ArrayLike) -> None:
-        self.matrix = _checked(matrix)
+        self.matrix = _validated(matrix)
         self._diagonal = bool(np.count_nonzero(self.matrix - np.diag(np.diag(self.matrix))) == 0)
         self._diagonal &= bool((np.diag(self.matrix) > 0).all())
-        # On the simplex a'Ma is a'CMCa plus a linear term and a constant, C being the centring matrix; a multiple of
-        # the all-ones matrix adds a constant. So rows are solved with a matrix that is positive definite everywhere,
-        # of which every face can be factored.
+        # On the simplex a'Ma equals a'CMCa plus a linear term and a constant, where C is the centring matrix. A
+        # multiple of the all-ones matrix adds a constant. With it the matrix is positive definite on all vectors, so
+        # that its restriction to any set of classes can be factored. The matrix M alone need not have this property.
         centre = _centre(len(self.matrix))
         self._lifted = centre @ self.matrix @ centre + _lift(self.matrix)
         self._linear = 2.0 * (centre @ self.matrix).mean(axis=1)
 
     def phi(self, q: FloatArray) -> FloatArray:
-        self._fit(q)
+        self._check_n_classes(q)
         return np.einsum("ij,ij->i", q @ self.matrix, q)
 
     def gradient(self, q: FloatArray) -> FloatArray:
-        self._fit(q)
+        self._check_n_classes(q)
         return 2.0 * q @ self.matrix
 
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
@@ -70,7 +70,7 @@ class Quadratic(Loss):
             return onto_simplex(x * spread, spread)
         x = x - self._linear
         if not bounded:
-            return self._on_support(x, np.ones(x.shape[1], dtype=np.bool_))[0]
+            return self._solve_on_support(x, np.ones(x.shape[1], dtype=np.bool_))[0]
         return self._active_set(x)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
@@ -104,12 +104,14 @@ class Quadratic(Loss):
             (cls([[1, 0.3], [0.3, 2]]), 2),
         ]
 
-    def _fit(self, q: FloatArray) -> None:
+    def _check_n_classes(self, q: FloatArray) -> None:
         if q.shape[1] != len(self.matrix):
-            raise BadLoss(f"{type(self).__name__} was made for {len(self.matrix)} classes, but there are {q.shape[1]}")
+            raise BadLoss(
+                f"this {type(self).__name__} loss has {len(self.matrix)} classes, but the predictions have {q.shape[1]}"
+            )
 
-    def _on_support(self, x: FloatArray, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """Minimise over rows that are 0 outside ``kept`` and sum to 1; also the multiplier of that sum."""
+    def _solve_on_support(self, x: FloatArray, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """The best rows that are 0 outside ``kept`` and sum to 1, and the multipliers of the sum."""
         face = self._lifted[np.ix_(kept, kept)]
         solved = np.linalg.solve(face, np.column_stack([x[:, kept].T, np.ones(len(face))]))
         free, ones = 0.5 * solved[:, :-1].T, 0.5 * solved[:, -1]
@@ -118,47 +120,48 @@ class Quadratic(Loss):
         a[:, kept] = free + theta[:, None] * ones
         return a, theta
 
-    def _solve(self, x: FloatArray, support: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    def _solve_rows(self, x: FloatArray, support: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """The same for rows with different supports."""
         a, theta = np.empty_like(x), np.empty(len(x))
         for kept, rows in _by_support(support):
-            a[rows], theta[rows] = self._on_support(x[rows], kept)
+            a[rows], theta[rows] = self._solve_on_support(x[rows], kept)
         return a, theta
 
     def _active_set(self, x: FloatArray) -> FloatArray:
-        """Primal active-set method on all rows at once; rows that share a support share a factorisation.
+        """Primal active-set method on all rows at once. Rows with the same support share a factorisation.
 
-        First drop negative entries until none is left, which gives a feasible point with nearly the right
-        support; from there each step lowers the objective, so that no support comes twice.
+        First, negative entries are removed from the support until none is left. This gives a feasible point with nearly
+        the right support. After that each step lowers the objective, so that no support occurs twice.
         """
         support = np.ones(x.shape, dtype=np.bool_)
-        a, theta = self._solve(x, support)
+        a, theta = self._solve_rows(x, support)
         while (negative := support & (a < 0)).any():
             support &= ~negative
             rows = negative.any(axis=1)
-            a[rows], theta[rows] = self._solve(x[rows], support[rows])
-        answer, todo = a.copy(), np.arange(len(x))
+            a[rows], theta[rows] = self._solve_rows(x[rows], support[rows])
+        result, todo = a.copy(), np.arange(len(x))
         for _ in range(20 * x.shape[1] + 100):
             multiplier = 2.0 * a @ self._lifted - x[todo] - theta[:, None]
             scale = _SLACK * (1.0 + np.abs(x[todo]).max(axis=1) + np.abs(theta))
             worst = np.where(support, np.inf, multiplier).argmin(axis=1)
             inside = (support | (multiplier >= -scale[:, None])).all(axis=1) & (a >= 0).all(axis=1)
-            answer[todo[inside]] = a[inside]
+            result[todo[inside]] = a[inside]
             if inside.all():
-                return answer
+                return result
             todo, a, support, worst = todo[~inside], a[~inside], support[~inside], worst[~inside]
             theta = theta[~inside]
             a, theta, support = self._pivot(x[todo], a, theta, support, worst)
-        answer[todo] = a
-        return answer
+        result[todo] = a
+        return result
 
     def _pivot(
         self, x: FloatArray, a: FloatArray, theta: FloatArray, support: NDArray[np.bool_], worst: NDArray[np.intp]
     ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Let the class with the worst multiplier in, then move until nothing is negative."""
+        """Add the class with the worst multiplier to the support, then move until no entry is negative."""
         support = support.copy()
         support[np.arange(len(x)), worst] = True
         while True:
-            target, theta = self._solve(x, support)
+            target, theta = self._solve_rows(x, support)
             negative = support & (target < 0)
             blocked = negative.any(axis=1)
             if not blocked.any():
@@ -174,12 +177,12 @@ class Quadratic(Loss):
 
 @register
 class WeightedBrier(Quadratic):
-    """Brier score with a weight for each class: ``sum_j weight_j (p_j - y_j)^2``.
+    """Brier score with one weight per class: ``sum_j weight_j (p_j - y_j)^2``.
 
     Parameters
     ----------
     weights : array-like of shape (k,)
-        Above 0.
+        One weight above 0 per class.
 
     Examples
     --------
@@ -196,7 +199,7 @@ class WeightedBrier(Quadratic):
         except (TypeError, ValueError):
             values = np.full(1, np.nan)
         if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
-            raise BadLoss(f"class weights must be finite numbers above 0, one for each class, not {weights!r}")
+            raise BadLoss(f"class weights must be finite numbers above 0, one per class, not {weights!r}")
         super().__init__(np.diag(values))
 
     def params(self) -> Mapping[str, Any]:
@@ -207,20 +210,22 @@ class WeightedBrier(Quadratic):
         return [(cls([1.0, 1.0]), 2), (cls([0.2, 1.0, 5.0, 1.0]), 4)]
 
 
-def _checked(matrix: ArrayLike) -> FloatArray:
+def _validated(matrix: ArrayLike) -> FloatArray:
+    """The matrix as float64, after a check that it defines a strictly proper loss."""
     try:
         m = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise BadLoss(f"Quadratic needs a square matrix of real numbers, not {matrix!r}") from None
     if m.ndim != 2 or m.shape[0] != m.shape[1] or len(m) < 2:
-        raise BadLoss(f"Quadratic needs a square matrix of at least 2 classes, not one of shape {m.shape}")
+        raise BadLoss(f"Quadratic needs a square matrix with at least 2 rows, not one of shape {m.shape}")
     if not np.isfinite(m).all():
-        raise BadLoss("the matrix of Quadratic has entries that are not finite")
+        raise BadLoss("the matrix of Quadratic contains NaN or infinite entries; all must be finite")
     skew = np.abs(m - m.T)
     if skew.max() > 1e-12 * np.abs(m).max():
         i, j = np.unravel_index(skew.argmax(), skew.shape)
         raise BadLoss(
-            f"the matrix of Quadratic is not symmetric: entry ({i}, {j}) is {m[i, j]:g}, ({j}, {i}) is {m[j, i]:g}"
+            f"the matrix of Quadratic is not symmetric: entry ({i}, {j}) is {m[i, j]:g}, "
+            f"but entry ({j}, {i}) is {m[j, i]:g}"
         )
     centre = _centre(len(m))
     values, vectors = np.linalg.eigh(centre @ m @ centre + _lift(m))
@@ -228,12 +233,13 @@ def _checked(matrix: ArrayLike) -> FloatArray:
         direction = np.array2string(vectors[:, 0] - vectors[:, 0].mean(), precision=4, suppress_small=True)
         raise BadLoss(
             "the matrix of Quadratic is not positive definite on vectors that sum to 0, so the loss is not strictly "
-            f"proper: along {direction} its value is {values[0]:.3g}"
+            f"proper: in the direction {direction} its eigenvalue is {values[0]:.3g}"
         )
     return (m + m.T) / 2.0
 
 
 def _centre(k: int) -> FloatArray:
+    """The matrix that subtracts the mean from a vector."""
     return np.eye(k) - 1.0 / k
 
 
@@ -244,7 +250,7 @@ def _lift(m: FloatArray) -> FloatArray:
 
 
 def _by_support(support: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
-    """Each distinct support with the numbers of the rows that have it."""
+    """Each distinct support, with the numbers of the rows that have it."""
     packed = np.ascontiguousarray(np.packbits(support, axis=1))
     keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)

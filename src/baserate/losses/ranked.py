@@ -1,4 +1,4 @@
-"""The ranked probability score, for classes in an order."""
+"""The ranked probability score, for ordered classes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from baserate.losses.base import REAL, Loss, as_pair, laplacian
 from baserate.losses.registry import register
 from baserate.support.arrays import FloatArray
 
-_ROWS_AT_ONCE = 256  # Stacked for one isotonic regression; more would cost digits, see _isotonic.
+_ROWS_AT_ONCE = 256  # Rows per isotonic regression; more would be less precise, see _isotonic.
 
 
 @register
 class RankedProbability(Loss):
-    """Ranked probability score ``sum_t (P_t - Y_t)^2`` over cumulative probabilities, classes in order.
+    """Ranked probability score for ordered classes: ``sum_t (P_t - Y_t)^2`` over cumulative probabilities.
 
-    Being off by one class costs less than being off by three. It is the :class:`Quadratic` loss of the matrix
-    :meth:`matrix`, and is solved by isotonic regression of the cumulative probabilities. The sum is not divided
-    by k - 1, as some authors do.
+    An error of one class costs less than an error of three classes. It is the :class:`Quadratic` loss with the matrix
+    :meth:`matrix`, and is solved by isotonic regression of the cumulative probabilities. Some authors divide the sum by
+    k - 1; this class does not.
 
     Examples
     --------
@@ -33,12 +33,12 @@ class RankedProbability(Loss):
     builtin = True
 
     def __init__(self) -> None:
-        # How many thresholds lie between neighbouring classes: 1, except on a face without some classes.
+        # Number of thresholds between neighbouring classes: 1, unless on_face dropped classes between them.
         self._steps: FloatArray | None = None
 
     @staticmethod
     def matrix(n_classes: int) -> FloatArray:
-        """The matrix M for which the score is ``(p - y)' M (p - y)``."""
+        """The matrix M with which the score is ``(p - y)' M (p - y)``."""
         cumulate = np.tri(n_classes)[:-1]
         return cumulate.T @ cumulate
 
@@ -59,7 +59,7 @@ class RankedProbability(Loss):
         return np.diff(cumulative, axis=1, prepend=0.0, append=1.0)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
-        # Mass moves between neighbours on the support only, so the Jacobian is a graph Laplacian.
+        # Probability moves only between neighbouring classes of the support, so the Jacobian is a graph Laplacian.
         k = a.shape[1]
         position = np.concatenate([[0.0], np.cumsum(self._thresholds(a))])
         rows, classes = np.nonzero(a > 0 if bounded else np.ones(a.shape, dtype=np.bool_))
@@ -81,15 +81,16 @@ class RankedProbability(Loss):
         return face
 
     def _thresholds(self, q: FloatArray) -> FloatArray:
+        """Number of thresholds between each pair of neighbouring classes."""
         return np.ones(q.shape[1] - 1) if self._steps is None else self._steps
 
 
 def _isotonic(z: FloatArray, weights: FloatArray) -> FloatArray:
-    """The nearest non-decreasing row to each row of ``z``.
+    """The nearest non-decreasing row for each row of ``z``, in the norm with these weights.
 
-    Rows are laid end to end, each raised above the one before, so that one regression finds the pooled blocks
-    of all of them. The raise costs digits of the values but not of the blocks, from which the values are made
-    anew.
+    Rows are concatenated, each raised above the row before, so that one regression finds the blocks of equal values in
+    all of them. Raising the rows rounds their values but does not change the blocks; the values are recomputed from the
+    original rows.
     """
     from scipy.optimize import isotonic_regression
 

@@ -1,4 +1,4 @@
-"""Roots of many rising functions of one number at once."""
+"""Root finding for many increasing functions of one variable at once."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
 
-_MAX_STEPS = 200  # Bisection alone needs 60 for full precision; Newton usually needs 6.
+_MAX_STEPS = 200  # Bisection alone needs 60 for full precision; Newton's method usually needs 6.
 
 Evaluate = Callable[[FloatArray, IndexArray], tuple[FloatArray, FloatArray]]
 
 
-def rising_root(
+def root_of_increasing(
     evaluate: Evaluate,
     low: FloatArray,
     high: FloatArray,
     tolerance: FloatArray | float,
     start: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where each of n rising functions is 0.
+    """The roots of n increasing functions.
 
-    Newton's method inside a shrinking bracket. A step that leaves the bracket, or is more than half of the one before,
-    is replaced by bisection, since next to a kink Newton's steps can be right in direction and useless in length.
+    Newton's method within a shrinking bracket. A step that leaves the bracket, or is longer than half of the step
+    before, is replaced by bisection. Near a kink, Newton steps alone may have the right direction but a useless length.
 
     Parameters
     ----------
     evaluate : callable
-        ``evaluate(t, rows)`` gives values and slopes, both of shape (m, 1), of the functions with the numbers ``rows``.
+        ``evaluate(t, rows)`` returns values and slopes, both of shape (m, 1), of the functions with these numbers.
     low, high : array of shape (n, 1)
         A bracket for each root.
     tolerance : float or array of shape (n, 1)
-        A value this close to 0 is as good as 0.
+        The search stops where the absolute value of the function is at most this.
     start : array of shape (n, 1), optional
-        By default ``high``.
+        First guesses; by default ``high``.
 
     Returns
     -------
     root, low, high : array of shape (n, 1)
-        The root, and the bracket that is left of it: where a function jumps over 0 between two neighbouring numbers,
-        those two.
+        The roots and the final brackets. If a function changes its sign between two neighbouring floating-point
+        numbers, these are the bracket.
     """
     t = high.copy() if start is None else start.copy()
-    answer, rows = np.concatenate([t, low, high], axis=1), np.arange(len(t))
-    good = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), t.shape)
-    last = np.full_like(t, np.inf)
+    result, rows = np.concatenate([t, low, high], axis=1), np.arange(len(t))
+    small = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), t.shape)
+    last_length = np.full_like(t, np.inf)
     for _ in range(_MAX_STEPS):
         value, slope = evaluate(t, rows)
         high, low = np.where(value >= 0, t, high), np.where(value <= 0, t, low)
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = t - value / slope
-        trusted = (step > low) & (step < high) & (np.abs(step - t) <= 0.5 * last)
-        step = np.where(trusted, step, 0.5 * (low + high))
-        answer[rows] = np.concatenate([t, low, high], axis=1)
-        busy = ((np.abs(value) > good[rows]) & (step > low) & (step < high))[:, 0]
-        if not busy.any():
+            new = t - value / slope
+        accepted = (new > low) & (new < high) & (np.abs(new - t) <= 0.5 * last_length)
+        new = np.where(accepted, new, 0.5 * (low + high))
+        result[rows] = np.concatenate([t, low, high], axis=1)
+        unfinished = ((np.abs(value) > small[rows]) & (new > low) & (new < high))[:, 0]
+        if not unfinished.any():
             break
-        last = np.abs(step - t)[busy]
-        rows, t, low, high = rows[busy], step[busy], low[busy], high[busy]
-    return answer[:, :1], answer[:, 1:2], answer[:, 2:]
+        last_length = np.abs(new - t)[unfinished]
+        rows, t, low, high = rows[unfinished], new[unfinished], low[unfinished], high[unfinished]
+    return result[:, :1], result[:, 1:2], result[:, 2:]

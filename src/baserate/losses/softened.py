@@ -1,4 +1,4 @@
-"""A separable loss with a trace of Brier score mixed in."""
+"""A separable loss plus a tiny multiple of the Brier score."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 
 from baserate.errors import BadLoss
 from baserate.losses.base import Loss
-from baserate.losses.separable import SeparableLoss, inverted
+from baserate.losses.separable import SeparableLoss, invert
 from baserate.support.arrays import FloatArray
 
 
 class Softened(SeparableLoss):
-    """``loss + share * Brier``, for losses whose second derivative vanishes at 0.
+    """``loss + share * Brier``, for losses whose second derivative is 0 at 0.
 
-    Under such a loss (Power with beta above 2) a change of a dual point in its last digit moves a small probability
-    visibly, so that the wanted rates may lie between two neighbouring floating-point shifts. A share of 1e-10 of
-    Brier score makes the map Lipschitz, and moves objective and guarantee by at most twice that share.
+    With such a loss (Power with beta above 2), a change of the last digit of a dual point may change a small
+    probability noticeably. The requested rates may then lie between those of two neighbouring floating-point shifts.
+    Adding 1e-10 times the Brier score makes the row map Lipschitz continuous. It changes objective and guarantee
+    by at most twice this share.
     """
 
     name = "softened"
@@ -26,7 +27,7 @@ class Softened(SeparableLoss):
 
     def __init__(self, loss: Loss, share: float) -> None:
         if not isinstance(loss, SeparableLoss):
-            raise BadLoss(f"only a separable loss can be softened, not {loss!r}")
+            raise BadLoss(f"only a separable loss can be combined with the Brier score, not {loss!r}")
         self.loss = loss
         self.share = share
         self.domain = loss.domain
@@ -44,17 +45,17 @@ class Softened(SeparableLoss):
         return self.loss.link(p) + 2.0 * self.share * p
 
     def inverse_link(self, x: FloatArray) -> FloatArray:
-        bottom = float(self.loss.link(np.zeros(1))[0])
-        x = np.maximum(x, bottom)
-        # Either part alone would need more, so the smaller of the two is an upper bound, and at most twice the answer.
-        high = np.minimum(self.loss.inverse_link(x), (x - bottom) / (2.0 * self.share))
+        link_at_zero = float(self.loss.link(np.zeros(1))[0])
+        x = np.maximum(x, link_at_zero)
+        # Each part alone would need a larger q. So the smaller one is an upper bound, and at most twice the solution.
+        high = np.minimum(self.loss.inverse_link(x), (x - link_at_zero) / (2.0 * self.share))
         q = high
         for _ in range(12):
             step = (self.link(q) - x) / self.ddf(q)
             q = np.clip(q - step, 0.4 * high, high)
         rest = np.abs(step) > 1e-15 * q
-        if rest.any():  # Newton's method alone is sure to get there only if the derivative is convex
-            q[rest] = inverted(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
+        if rest.any():  # Newton's method alone is certain to converge only if the derivative is convex
+            q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
         return q
 
     def params(self) -> Mapping[str, Any]:

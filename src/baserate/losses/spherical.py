@@ -14,8 +14,8 @@ from baserate.support.arrays import FloatArray
 class Spherical(Loss):
     """Spherical loss: ``1 - p_y / |p|``, from ``phi(q) = |q|`` (the Euclidean norm).
 
-    Only the direction of a prediction counts. The norm is not strictly convex along rays, but it is on the
-    plane ``sum(q) = 1``, which no ray stays in.
+    It depends only on the direction of a prediction. The norm is linear along rays from 0, but strictly convex on the
+    plane ``sum(q) = 1``, which contains no such ray.
 
     Examples
     --------
@@ -35,38 +35,38 @@ class Spherical(Loss):
         return q / self.phi(q)[:, None]
 
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
-        # a is proportional to u = x + theta (cut at 0) with |u| = 1.
-        u = _unit_cut(x) if bounded else _unit_shift(x)
+        # a is proportional to u = max(0, x + theta), or u = x + theta if not bounded, with |u| = 1.
+        u = _clipped_unit_vector(x) if bounded else _unit_vector(x)
         return u / u.sum(axis=1, keepdims=True)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
-        # With s the support, m its size and u = a/|a|:  J = |a| (diag(s) - s a' - a s' + m a a').
+        # J = |a| (diag(s) - s a' - a s' + m a a'), where s is the indicator of the support and m its size.
         support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
         scale = weights * self.phi(a)
         cross = (support.T * scale) @ a
         return np.diag(scale @ support) - cross - cross.T + (a.T * (scale * support.sum(axis=1))) @ a
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
-        # |q| - <q, p>/|p| written as a square, which cannot cancel.
+        # |q| - <q, p>/|p| as a square, because the difference would lose digits by cancellation.
         p, q = as_pair(p, q)
         angle = self.gradient(q) - self.gradient(p)
         return 0.5 * self.phi(q) * np.einsum("ij,ij->i", angle, angle)
 
 
-def _unit_shift(x: FloatArray) -> FloatArray:
-    """``x + theta`` of norm 1 and positive sum; NaN in a row whose spread is too large to have one."""
+def _unit_vector(x: FloatArray) -> FloatArray:
+    """``x + theta`` with norm 1 and positive sum; NaN in rows for which no such theta exists."""
     k = x.shape[1]
     centred = x - x.mean(axis=1, keepdims=True)
-    room = (1.0 - np.einsum("ij,ij->i", centred, centred)) / k
-    theta = np.sqrt(room, where=room > 0, out=np.full_like(room, np.nan))
+    theta_squared = (1.0 - np.einsum("ij,ij->i", centred, centred)) / k
+    theta = np.sqrt(theta_squared, where=theta_squared > 0, out=np.full_like(theta_squared, np.nan))
     return centred + theta[:, None]
 
 
-def _unit_cut(x: FloatArray) -> FloatArray:
-    """``max(0, x + theta)`` of norm 1."""
+def _clipped_unit_vector(x: FloatArray) -> FloatArray:
+    """``max(0, x + theta)`` with norm 1."""
     x = x - x.max(axis=1, keepdims=True)
-    # theta lies between 0, where only the largest entry is left and is 0, and 1, where that entry alone is 1.
-    # sum(max(0, x + theta)^2) is convex and rising there, so Newton from the right end falls monotonically.
+    # The largest entry of x is now 0, so the norm is 0 at theta = 0 and at least 1 at theta = 1. Between them
+    # sum(max(0, x + theta)^2) is convex and increasing, so Newton's method from theta = 1 decreases monotonically.
     theta = np.ones((len(x), 1))
     for _ in range(100):
         u = np.maximum(x + theta, 0.0)

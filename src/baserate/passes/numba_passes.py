@@ -29,7 +29,7 @@ from baserate.core.contracts import (
     total,
 )
 from baserate.core.fit import EASY_PASSES
-from baserate.core.newton import TRUST_REGION, Target
+from baserate.core.newton import TRUST_REGION, Target, relative_tolerance
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
@@ -189,7 +189,7 @@ class NumbaPasses(RowPasses):
     def solve(self, block: Block, rates: FloatArray, target: Target) -> WrittenBlock | None:
         fused, k = _fused(), len(rates)
         run, advance = fused.compiled(self.kernel.name, self.dtype), fused.compiled_advance()
-        is_brier = self.kernel.name == "brier"
+        is_brier, relative = self.kernel.name == "brier", relative_tolerance(target.tol)
         rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
         shift, before, mean = np.zeros(k), np.zeros(k), np.zeros(k)
         prepared, centre = self.kernel.prepared(shift)
@@ -205,7 +205,7 @@ class NumbaPasses(RowPasses):
             if stopped != fused.DONE:
                 return None
             todo = advance(
-                is_brier, TRUST_REGION, rates, target.tol, target.relative, shift, before, mean, edges, sums, prepared,
+                is_brier, TRUST_REGION, rates, target.tol, relative, shift, before, mean, edges, sums, prepared,
                 work, state, todo,
             )  # fmt: skip
             n_passes += 1

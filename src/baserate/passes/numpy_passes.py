@@ -40,8 +40,7 @@ class NumpyPasses(RowPasses):
     def survey(self, block: Block) -> SurveySums:
         model, w = self.model, block.weights
         model.reading.check(block.rows, block.start, self.naming)
-        rows = model.reading.clean(block.rows)
-        p, eta = model.probs(rows), model.dual_points(rows)
+        p, eta = model.read(block.rows)
         model.check_support(model.kept(eta), block.start, self.naming)
         if block.scratch is not None and self.uses_scratch:
             block.scratch[:, : len(model.kept_classes)] = model.kept(eta)
@@ -72,4 +71,4 @@ class NumpyPasses(RowPasses):
     def _dual_points(self, block: Block) -> FloatArray:
         if block.scratch is not None and self.uses_scratch:
             return block.scratch[:, : len(self.model.kept_classes)]
-        return self.model.kept(self.model.dual_points(self.model.reading.clean(block.rows)))
+        return self.model.kept(self.model.read(block.rows)[1])

@@ -5,8 +5,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from baserate.rates.base import Rates, as_known, from_json
-from baserate.rates.kinds import SurveyCounts
+from baserate.rates.base import Rates, from_json
+from baserate.rates.kinds import SurveyCounts, as_known
 
 RatesLike = ArrayLike | Mapping[Any, float] | Rates
 

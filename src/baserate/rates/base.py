@@ -1,4 +1,4 @@
-"""What is known about class rates: what all kinds of knowledge can be asked, and how they are made."""
+"""The :class:`Rates` interface: constructors, and the methods that all kinds of rates share."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates
 from baserate.inputs.validation import as_classes, as_rates, by_name, label, listed
-from baserate.rates.sets import RateSet
+from baserate.rates.parse import parse_rates
+from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
 
-ROUNDING = 1e-9
-"""Rates this close to a set belong to it: ten times what an adjustment may miss them by."""
-
-_SHOWN = 6  # classes in a printed line
+_SHOWN = 6  # classes that are printed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rates(ABC):
-    """What is known about class rates: a set of rates to which predictions are adjusted.
+    """What is known about the class rates: a set of possible rates to which predictions are adjusted.
 
-    Made by :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels` and
-    :meth:`of_population`, and taken wherever rates are. As long as the class rates of the adjusted rows lie in
-    the set, the loss cannot rise, and falls by at least the certified amount.
+    Create it with :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels` or
+    :meth:`of_population`, and pass it wherever rates are accepted. If the true class rates of the adjusted rows lie in
+    the set, the loss falls by at least the guaranteed amount, and never rises.
 
-    Numbers are given class by class: as a sequence in the order of the columns, or as a dict by class name. Names of
-    the columns come from ``classes`` here or in :func:`baserate.adjust`.
+    All constructors accept one number per class: a sequence in the order of the columns, or a dict that maps class
+    names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`.
 
     Examples
     --------
@@ -58,15 +56,15 @@ class Rates(ABC):
 
     @staticmethod
     def exact(values: ArrayLike | Mapping[Any, float], *, classes: Sequence[Any] | None = None) -> Rates:
-        """Rates of the rows at hand that are exactly known.
+        """Class rates of the rows that are exactly known.
 
         Parameters
         ----------
         values : array-like of shape (k,) or dict
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
         """
-        return _made("exact", classes, values=values)
+        return _build("exact", classes, values=values)
 
     @staticmethod
     def between(
@@ -75,15 +73,15 @@ class Rates(ABC):
         *,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
-        """Rates of the rows at hand that lie between bounds.
+        """Class rates of the rows that are known to lie between bounds.
 
         Parameters
         ----------
         low, high : float, array-like of shape (k,), dict or None
-            One number bounds all classes. ``None``, also for a single class, and a class that is not in the dict, mean
-            that nothing is known.
+            Lower and upper bounds. A single number applies to all classes. ``None``, for all classes or for one, and a
+            class that is missing from the dict, mean that there is no bound.
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
 
         Examples
         --------
@@ -91,7 +89,7 @@ class Rates(ABC):
         >>> br.Rates.between([0.1, None, None], [0.2, 0.5, None]).bounds()
         (array([0.1, 0. , 0.3]), array([0.2, 0.5, 0.9]))
         """
-        return _made("between", classes, low=low, high=high)
+        return _build("between", classes, low=low, high=high)
 
     @staticmethod
     def near(
@@ -101,98 +99,101 @@ class Rates(ABC):
         metric: str = "euclidean",
         classes: Sequence[Any] | None = None,
     ) -> Rates:
-        """Rates of the rows at hand that lie near to given ones.
+        """Class rates of the rows that are known to lie within a distance of given rates.
 
         Parameters
         ----------
         values : array-like of shape (k,) or dict
-            The centre.
+            The centre v.
         radius : float
+            The largest distance.
         metric : "euclidean" or "chi2", default "euclidean"
-            With v the values: ``sqrt(sum_j (t_j - v_j)^2)``, or ``sqrt(sum_j (t_j - v_j)^2 / v_j)``. The latter belongs
-            to counts: for those of m cases, ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual
-            approximate confidence region of the population's rates. A class of value 0 then has rate 0.
+            How the distance of rates t from v is measured: ``sqrt(sum_j (t_j - v_j)^2)`` or
+            ``sqrt(sum_j (t_j - v_j)^2 / v_j)``. "chi2" suits rates that were estimated from the counts of m cases:
+            ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual approximate confidence region of the
+            population's rates. With "chi2", a class with value 0 has rate 0.
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
         """
-        return _made("near", classes, values=values, radius=radius, metric=metric)
+        return _build("near", classes, values=values, radius=radius, metric=metric)
 
     @staticmethod
     def from_counts(
         counts: ArrayLike | Mapping[Any, int], confidence: float = 0.95, *, classes: Sequence[Any] | None = None
     ) -> Rates:
-        """Rates from a survey that counted classes, without features.
+        """Class rates from a survey that counted the cases of each class.
 
-        The set covers the rates **of the batch at hand**, all classes together, with the stated confidence, if survey
-        and batch are random samples of one population. It allows for the sampling error of both: its bounds are exact
-        prediction intervals for the counts in a batch of that size, at small and zero counts too. With unequal row
-        weights, Kish's effective number of rows is taken for the size of the batch, which is an approximation.
+        The set contains the class rates **of the adjusted batch**, for all classes jointly, with the stated confidence,
+        if the survey and the batch are random samples from the same population. It accounts for the sampling error of
+        both: the bounds are exact prediction intervals for the counts in a batch of that size, also at small and zero
+        counts. With unequal row weights, Kish's effective sample size replaces the number of rows, which is an
+        approximation.
 
         Parameters
         ----------
         counts : array-like of int of shape (k,) or dict
-            Cases of each class. A class that is not in the dict was not seen.
+            Number of cases of each class. A class that is missing from the dict has count 0.
         confidence : float, default 0.95
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
 
         Notes
         -----
-        If the survey was drawn from the batch itself, the bounds still hold, but are wider than need be.
+        If the survey was drawn from the batch itself, the bounds are still valid, but wider than necessary.
         """
-        return _made("counts", classes, counts=counts, confidence=confidence)
+        return _build("counts", classes, counts=counts, confidence=confidence)
 
     @staticmethod
     def from_labels(y: ArrayLike, confidence: float = 0.95, *, classes: Sequence[Any] | None = None) -> Rates:
-        """Rates from the labels of a survey; see :meth:`from_counts`.
+        """Class rates from the labels of a survey; see :meth:`from_counts`.
 
-        For labels of the very rows that are adjusted, use ``Rates.exact(br.theory.class_rates(y, n_classes))``.
+        If the labels are those of the adjusted rows, use ``Rates.exact(br.theory.class_rates(y, n_classes))`` instead.
 
         Parameters
         ----------
         y : array-like of shape (m,)
-            Labels; whole numbers are column numbers unless ``classes`` names the columns.
+            Labels. Whole numbers are column numbers, unless ``classes`` is given.
         confidence : float, default 0.95
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
         """
-        return _made("counts", classes, counts=_counted(y), confidence=confidence)
+        return _build("counts", classes, counts=_count_labels(y), confidence=confidence)
 
     @staticmethod
     def of_population(
         values: ArrayLike | Mapping[Any, float], confidence: float = 0.95, *, classes: Sequence[Any] | None = None
     ) -> Rates:
-        """Exactly known rates of the population from which the rows at hand were drawn at random.
+        """Exactly known class rates of the population from which the rows are a random sample.
 
-        The rates of a batch of n rows differ from them by chance; the set covers those, all classes together, with the
-        stated confidence.
+        The class rates of a batch of n rows differ from those of the population by chance. The set contains the rates
+        of the batch, for all classes jointly, with the stated confidence.
 
         Parameters
         ----------
         values : array-like of shape (k,) or dict
         confidence : float, default 0.95
         classes : sequence, optional
-            Names of the columns, in their order.
+            Class names, in the order of the columns.
         """
-        return _made("population", classes, values=values, confidence=confidence)
+        return _build("population", classes, values=values, confidence=confidence)
 
     @staticmethod
     def parse(text: str, confidence: float = 0.95) -> Rates:
-        """Rates as they are said on the command line.
+        """Parse rates from a string, as on the command line.
 
         Parameters
         ----------
         text : str
             One of
 
-            - ``cat=0.2,dog=0.8``: exact rates; ``2%`` is 0.02;
-            - ``fraud=0.01..0.03``, ``fraud=..0.03``: bounds; of a class that is not named nothing is known;
-            - ``counts:cat=20,dog=80``: a survey, see :meth:`from_counts`;
-            - ``population:cat=0.2,dog=0.8``: see :meth:`of_population`;
-            - ``0.2,0.8``: in the order of the columns, in any of these forms;
-            - a file, CSV (``class,rate``, ``class,low,high`` or ``class,count``) or JSON.
+            - ``cat=0.2,dog=0.8``: exact rates; ``2%`` means 0.02;
+            - ``fraud=0.01..0.03``, ``fraud=..0.03``: bounds; classes that are not named have no bounds;
+            - ``counts:cat=20,dog=80``: the counts of a survey, see :meth:`from_counts`;
+            - ``population:cat=0.2,dog=0.8``: rates of the population, see :meth:`of_population`;
+            - ``0.2,0.8``: the numbers without class names, in the order of the columns; also with bounds or a prefix;
+            - the path of a CSV file (``class,rate``, ``class,low,high`` or ``class,count``) or of a JSON file.
         confidence : float, default 0.95
-            Of a survey or a population.
+            Confidence for a survey or a population.
 
         Examples
         --------
@@ -202,32 +203,33 @@ class Rates(ABC):
         >>> br.Rates.parse("counts:46,4")
         Rates counted in a survey of 50 cases: class 0 46, class 1 4; 95 % confidence
         """
-        from baserate.rates.parse import spoken
-
-        return spoken(text, confidence)
+        kind, numbers, classes = parse_rates(text)
+        if kind in ("counts", "population"):
+            numbers = {**numbers, "confidence": confidence}
+        return _build(kind, classes, **numbers)
 
     @property
     def certainty(self) -> float | None:
-        """Confidence with which the set holds the rates of a batch; None if it does so by assumption."""
+        """Confidence with which the set contains the rates of a batch; None if this is an assumption."""
         return None
 
     def bounds(self, batch_size: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """The smallest and the largest rate of each class.
+        """The smallest and the largest possible rate of each class.
 
         Parameters
         ----------
         batch_size : int, optional
-            Rows of the batch. Where sampling error matters it widens the bounds; without it they are those of the
-            population.
+            Number of rows in the batch. Surveys and population rates have wider bounds for smaller batches. By default
+            the bounds are those of the population.
 
         Returns
         -------
         low, high : array of shape (k,)
         """
-        return self._known_size().rate_set(_as_batch_size(batch_size)).bounds()
+        return self._with_known_size().rate_set(_as_batch_size(batch_size)).bounds()
 
     def contains(self, values: ArrayLike | Mapping[Any, float], batch_size: int | None = None) -> bool:
-        """Whether some rates are possible.
+        """Whether the set contains the given rates.
 
         Parameters
         ----------
@@ -239,120 +241,118 @@ class Rates(ABC):
         if self.n_classes is None:
             names = tuple(values) if isinstance(values, Mapping) else None
             known = self.on(names, len(names) if names else int(np.size(np.asarray(values))))
-        known = known._known_size()
+        known = known._with_known_size()
         rates = as_rates(values, known.classes, known.n_classes or 0, what="values")
         return known.rate_set(_as_batch_size(batch_size)).distance(rates) <= ROUNDING
 
     @property
     def n_classes(self) -> int | None:
-        """Number of classes; None while only ``adjust`` can tell."""
+        """Number of classes; None if it is known only when the rates are used."""
         if self.classes is not None:
             return len(self.classes)
-        lists = (one for one in self._numbers().values() if hasattr(one, "__len__") and not isinstance(one, Mapping))
+        fields_by_class = self._numbers().values()
+        lists = (value for value in fields_by_class if hasattr(value, "__len__") and not isinstance(value, Mapping))
         return next(map(len, lists), None)
 
     def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        """The same knowledge with one number for each column, in the order of the columns."""
+        """These rates with one number per column, in the order of the columns."""
         own = self.classes
         if n_classes < 2:
-            raise BadRates(f"the rates are for {n_classes} class; at least 2 classes are needed")
+            raise BadRates(f"the rates have {n_classes} class, but at least 2 classes are needed")
         if own is not None and classes is not None and set(own) != set(classes):
-            raise BadRates(f"the rates are for the classes {listed(own)}, but the columns are {listed(classes)}")
+            raise BadRates(
+                f"the rates have the classes {listed(own)}, but the columns are {listed(classes)}; "
+                "use the same class names for both"
+            )
         if own is not None and len(own) != n_classes:
-            raise BadRates(f"the rates are for {len(own)} classes, {listed(own)}, but there are {n_classes} columns")
+            raise BadRates(f"the rates have {len(own)} classes ({listed(own)}), but there are {n_classes} columns")
         resolved = self._resolved(classes if own is None else own, n_classes)
         if own is None or classes is None or own == classes:
             return replace(resolved, classes=own if classes is None else classes)
         order = [own.index(c) for c in classes]
-        moved = {name: np.asarray(value)[order] for name, value in resolved._numbers().items()}
-        return replace(resolved, classes=classes, **moved)
+        reordered = {name: np.asarray(value)[order] for name, value in resolved._numbers().items()}
+        return replace(resolved, classes=classes, **reordered)
 
     @abstractmethod
     def rate_set(self, batch_size: int | None) -> RateSet:
-        """The set itself, for a batch of that size or for the population; one number for each column must be known."""
+        """The rate set for a batch of this size, or for the population; call :meth:`on` first."""
 
     @abstractmethod
     def estimate(self) -> FloatArray:
-        """One best guess, for procedures that need one."""
+        """The best single estimate of the rates, for procedures that need one rate per class."""
 
     @abstractmethod
-    def says(self) -> str:
-        """The knowledge in words, after "Rates"."""
+    def describe(self) -> str:
+        """The rates in words, as the text after "Rates" in the repr."""
 
     @abstractmethod
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        """With arrays in the order of these classes, all checked."""
+        """These rates as validated arrays in the order of these classes."""
 
     def condition(self, *, approximate: bool = False) -> str:
-        """When a certificate for these rates holds, as the end of a sentence."""
-        return f"if the rates of these rows are {self.says().removeprefix(':').strip()}"
+        """The condition under which a guarantee for these rates holds, as the end of a sentence."""
+        return f"if the rates of these rows are {self.describe().removeprefix(':').strip()}"
 
     def to_json(self) -> dict[str, Any]:
-        """A description that ``from_json`` reads; class names are kept elsewhere."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "classes"}
-        lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
+        """The rates as plain JSON values for ``from_json``, without the class names."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "classes"}
+        lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
         return {"kind": self.kind, **lists}
 
     def _numbers(self) -> dict[str, Any]:
-        """The fields that hold something for each class."""
+        """The fields with one number per class."""
         return {name: getattr(self, name) for name in ("values", "low", "high", "counts") if hasattr(self, name)}
 
-    def _checked(self) -> Self:
-        """Checked as far as that can be done before the columns are known."""
+    def _validated(self) -> Self:
+        """These rates after the checks that are possible before the columns are known."""
         n = self.n_classes
         if n is not None:
             return self.on(self.classes, n)
         for name, value in self._numbers().items():
             if not isinstance(value, Mapping):
-                raise BadRates(f"{name} must be numbers, one for each class, not {value!r}")
+                raise BadRates(f"{name} must be a list or dict with one number per class, not {value!r}")
             self._resolved(tuple(value), len(value))
         return self
 
-    def _known_size(self) -> Self:
+    def _with_known_size(self) -> Self:
         n = self.n_classes
         if n is None:
-            raise BadRates("these rates do not say how many classes there are; pass classes= with their names")
+            raise BadRates("the number of classes is not known; pass classes= with the class names to these rates")
         return self.on(self.classes, n)
 
     def __repr__(self) -> str:
-        return f"Rates{self.says()}"
+        return f"Rates{self.describe()}"
 
-    def _each(self, texts: Sequence[str]) -> str:
+    def _list_by_class(self, texts: Sequence[str]) -> str:
+        """One text per class, each after the name of the class; only the first few classes."""
         names = [label(None, j) for j in range(len(texts))] if self.classes is None else list(map(str, self.classes))
         shown = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
         more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
         return ", ".join(shown[:_SHOWN] + more)
 
 
-def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> Rates:
-    """What a caller passed as rates, on the columns of the predictions."""
-    if isinstance(rates, Rates):
-        return rates.on(classes, n_classes)
-    return Rates.exact(as_rates(rates, classes, n_classes, what=what), classes=classes)
-
-
 def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:
-    """The rates that :meth:`Rates.to_json` described."""
+    """Rebuild rates from the output of :meth:`Rates.to_json`."""
     numbers = dict(description)
-    return _made(numbers.pop("kind"), classes, **numbers)
+    return _build(numbers.pop("kind"), classes, **numbers)
 
 
-def _made(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:
+def _build(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:
     names = None if classes is None else as_classes(classes, len(classes) if hasattr(classes, "__len__") else 0)
-    numbers = {name: _kept(value) for name, value in given.items()}
+    numbers = {name: _copy(value) for name, value in given.items()}
     for name, value in numbers.items():
         if names is not None and isinstance(value, (list, np.ndarray)) and len(value) != len(names):
-            raise BadRates(f"classes names {len(names)} classes, but there are {len(value)} numbers in {name}")
-    return Rates.kinds[kind](names, **numbers)._checked()
+            raise BadRates(f"classes has {len(names)} names, but {name} has {len(value)} numbers")
+    return Rates.kinds[kind](names, **numbers)._validated()
 
 
-def _kept(value: Any) -> Any:
-    """A copy of what was given, so that changes of it do not reach us: a dict by name, a list, or one value."""
+def _copy(value: Any) -> Any:
+    """Copy an argument, so that later changes by the caller have no effect. Returns a dict, a list or one value."""
     if isinstance(value, Counter):
         return Counter(value)
     named = by_name(value)
     if isinstance(named, Mapping):
-        # A Series has no None; there NaN says that nothing is known.
+        # A Series cannot contain None, so NaN means "unknown" there. In a dict NaN is an error.
         from_series = named is not value
         return {name: None if from_series and number != number else number for name, number in named.items()}
     if isinstance(named, np.ndarray):
@@ -360,13 +360,13 @@ def _kept(value: Any) -> Any:
     return list(named) if isinstance(named, (list, tuple)) else named
 
 
-def _counted(y: ArrayLike) -> Counter[Any]:
+def _count_labels(y: ArrayLike) -> Counter[Any]:
     labels = np.asarray(y)
     if labels.ndim != 1 or labels.size == 0:
-        raise BadLabels(f"labels must be a list with one label for each case, but have shape {labels.shape}")
+        raise BadLabels(f"labels must be a list with one label per case, but have shape {labels.shape}")
     if labels.dtype.kind == "f":
         if not (np.isfinite(labels) & (labels == np.floor(labels))).all():
-            raise BadLabels("labels must be class names or whole numbers, but some are fractions or not a number")
+            raise BadLabels("labels must be class names or whole numbers, but some are fractions, infinite or NaN")
         labels = labels.astype(np.int64)
     return Counter(labels.tolist())
 

@@ -1,10 +1,10 @@
-"""Exact prediction intervals: what a survey, or the rates of a population, say about the counts in a batch.
+"""Exact prediction intervals for the class counts in a batch, from a survey or from population rates.
 
-A survey of m cases counts x of a class; the batch has n rows, y of them of that class. If both are drawn from one
-population, whatever its rate, then given ``x + y`` the count x is hypergeometric. So every y for which x would not be
-too improbable is possible, and no rate has to be known or assumed (A. R. Thatcher, Relationships between Bayesian and
-confidence limits for predictions, JRSS B 26, 1964, who also shows that the limits are beta-binomial quantiles). As the
-batch grows they tend to those of Clopper and Pearson.
+A survey of m cases counts x cases of a class. The batch has n rows, of which y belong to the class. If both are random
+samples from the same population then, given ``x + y``, the count x has a hypergeometric distribution, whatever the rate
+in the population is. The interval contains every y for which x is not too improbable. No rate has to be known or
+assumed (A. R. Thatcher, Relationships between Bayesian and confidence limits for predictions, JRSS B 26, 1964, who also
+shows that the limits are beta-binomial quantiles). As the batch grows, the limits tend to those of Clopper and Pearson.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
 
-_CHUNK = 256  # Terms of a tail that are summed at a time.
+_CHUNK = 256  # Number of terms of a tail that are summed at a time.
 
 
 def batch_bounds(counts: IndexArray, batch_size: int, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Bounds of all class rates in a batch, jointly, from the counts of a survey."""
+    """Joint bounds for all class rates in a batch, from the counts of a survey."""
     m, tail = int(counts.sum()), _tail(len(counts), confidence)
-    high = [_largest(int(x), m, batch_size, tail) for x in counts]
-    low = [batch_size - _largest(m - int(x), m, batch_size, tail) for x in counts]
+    high = [_largest_count(int(x), m, batch_size, tail) for x in counts]
+    low = [batch_size - _largest_count(m - int(x), m, batch_size, tail) for x in counts]
     return np.array(low) / batch_size, np.array(high) / batch_size
 
 
 def population_bounds(counts: IndexArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Bounds of all class rates in the population, jointly, from the counts of a survey (Clopper and Pearson)."""
+    """Joint bounds for all class rates in the population, from the counts of a survey (Clopper and Pearson)."""
     from scipy.special import betaincinv
 
     m, tail = int(counts.sum()), _tail(len(counts), confidence)
@@ -38,7 +38,7 @@ def population_bounds(counts: IndexArray, confidence: float) -> tuple[FloatArray
 
 
 def sampling_bounds(rates: FloatArray, batch_size: int, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Bounds of all class rates in a batch that is drawn from a population with known rates."""
+    """Joint bounds for all class rates in a batch that is a random sample from a population with known rates."""
     from scipy.stats import binom
 
     tail = _tail(len(rates), confidence)
@@ -47,44 +47,45 @@ def sampling_bounds(rates: FloatArray, batch_size: int, confidence: float) -> tu
 
 
 def _tail(n_classes: int, confidence: float) -> float:
-    """Probability of a miss at one end of one interval; by Bonferroni's inequality the rest is joint confidence."""
-    # The intervals of two classes are one interval, seen from both ends: they miss together.
+    """Allowed probability that a rate lies beyond one end of its interval, by Bonferroni's inequality."""
+    # With two classes both intervals contain the same information: either both cover their rates or neither does.
     n_intervals = 1 if n_classes == 2 else n_classes
     return (1.0 - confidence) / (2 * n_intervals)
 
 
 @lru_cache(maxsize=100_000)
-def _largest(x: int, m: int, n: int, tail: float) -> int:
-    """The largest count in the batch under which a survey count of x or less is more probable than ``tail``."""
+def _largest_count(x: int, m: int, n: int, tail: float) -> int:
+    """The largest count in the batch for which a survey count of x or less has a probability above ``tail``."""
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
-        if _at_most(x, x + middle, m, n) > tail:
+        if _cdf(x, x + middle, m, n) > tail:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _at_most(x: int, total: int, m: int, n: int) -> float:
-    """Probability that at most x of ``total`` cases of a class fall among the m of the survey, of m + n in all."""
+def _cdf(x: int, total: int, m: int, n: int) -> float:
+    """Probability that the survey has at most x of the ``total`` cases of a class; it has m of all m + n cases."""
     if x >= min(m, total):
         return 1.0
-    if x * (m + n) > m * total:  # above the mean: sum the other tail, which is short and loses no digits
-        return 1.0 - _at_most(m - x - 1, m + n - total, m, n)
+    if x * (m + n) > m * total:  # above the mean: sum the other tail, which is shorter and more precise
+        return 1.0 - _cdf(m - x - 1, m + n - total, m, n)
     if x < 0 or x < total - n:
         return 0.0
-    term, at, summed = np.exp(_log_probability(x, total, m, n)), x, 0.0
-    while term > 1e-17 * summed and at >= 0:
-        i = np.arange(at, max(at - _CHUNK, -1), -1, dtype=np.float64)
+    term, count, summed = np.exp(_log_probability(x, total, m, n)), x, 0.0
+    while term > 1e-17 * summed and count >= 0:
+        i = np.arange(count, max(count - _CHUNK, -1), -1, dtype=np.float64)
         ratios = i * (n - total + i) / ((m - i + 1) * (total - i + 1))
         terms = term * np.cumprod(np.concatenate([[1.0], np.maximum(ratios, 0.0)]))
         summed += float(terms[:-1].sum())
-        term, at = float(terms[-1]), at - len(i)
+        term, count = float(terms[-1]), count - len(i)
     return min(summed, 1.0)
 
 
 def _log_probability(x: int, total: int, m: int, n: int) -> float:
+    """Log of the hypergeometric probability that the survey has exactly x of the ``total`` cases of a class."""
     from scipy.special import betaln
 
     def log_choose(a: int, b: int) -> float:

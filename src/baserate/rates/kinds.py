@@ -1,4 +1,4 @@
-"""The kinds of knowledge about class rates, one class each; they are made by the methods of :class:`Rates`."""
+"""The kinds of :class:`Rates`, one class per kind. The constructors of :class:`Rates` create them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.validation import as_rates, is_number, label, one_per_class
-from baserate.rates.base import ROUNDING, Rates
+from baserate.rates.base import Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import FloatArray
 
-_MOST_CASES = 10**11  # With more, the last digits of the interval would be rounding.
+_MAX_CASES = 10**11  # Larger counts would lose digits of the intervals to rounding.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,11 +32,11 @@ class ExactRates(Rates):
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
 
-    def says(self) -> str:
-        return f": {_said(self, self.values)}"
+    def describe(self) -> str:
+        return f": {_list_numbers(self, self.values)}"
 
     def condition(self, *, approximate: bool = False) -> str:
-        return "if the wanted rates are those of these rows"
+        return "if these rows have the requested class rates"
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         return replace(self, values=as_rates(self.values, classes, n_classes))
@@ -58,20 +58,20 @@ class RatesBetween(Rates):
         if np.array_equal(low, high):
             return low
         raise BadRates(
-            f"the rates are only known to lie in a set ({self.says().removeprefix(': ')}), but one best guess is "
-            "needed here; pass the rates themselves or Rates.exact"
+            f"one rate per class is needed here, but only bounds are known ({self.describe().removeprefix(': ')}); "
+            "pass the rates themselves or Rates.exact(...)"
         )
 
-    def says(self) -> str:
+    def describe(self) -> str:
         if not isinstance(self.low, np.ndarray):
             return f" between {self.low} and {self.high}"
         low, high = self.rate_set(None).bounds()
-        return ": " + self._each([_interval(a, b) for a, b in zip(low, high, strict=True)])
+        return ": " + self._list_by_class([_interval(a, b) for a, b in zip(low, high, strict=True)])
 
-    def _checked(self) -> Self:
+    def _validated(self) -> Self:
         if self.n_classes is not None:
-            return super()._checked()
-        # What can be said already of single bounds.
+            return super()._validated()
+        # The classes are not known yet, but each bound can be checked.
         keys = [key for given in (self.low, self.high) if isinstance(given, Mapping) for key in given]
         names = tuple(dict.fromkeys(keys)) or ("any",)
         low = one_per_class(self.low, names, len(names), "low", missing=0.0)
@@ -85,9 +85,9 @@ class RatesBetween(Rates):
         if np.array_equal(low, high) and abs(low.sum() - 1.0) > ROUNDING:
             raise BadRates(f"rates sum to {low.sum():.6g}, not 1; if they are proportions, divide them by their sum")
         if low.sum() > 1.0 + ROUNDING:
-            raise BadRates(f"the lower bounds sum to {low.sum():.6g}, but rates sum to 1; lower some of them")
+            raise BadRates(f"the lower bounds sum to {low.sum():.6g}, but class rates sum to 1; lower some of them")
         if high.sum() < 1.0 - ROUNDING:
-            raise BadRates(f"the upper bounds sum to {high.sum():.6g}, but rates sum to 1; raise some of them")
+            raise BadRates(f"the upper bounds sum to {high.sum():.6g}, but class rates sum to 1; raise some of them")
         return replace(self, low=low, high=high)
 
 
@@ -103,27 +103,27 @@ class RatesNear(Rates):
     def rate_set(self, batch_size: int | None) -> RateSet:
         if self.radius == 0:
             return RateSet.point(self.values)
-        seen = self.values > 0
+        positive = self.values > 0
         scale = np.ones(len(self.values))
         high = np.ones(len(self.values))
         if self.metric == "chi2":
-            scale[seen] = 1.0 / self.values[seen]
-            high[~seen] = 0.0
+            scale[positive] = 1.0 / self.values[positive]
+            high[~positive] = 0.0
         return RateSet.box(np.zeros(len(self.values)), high, Ball(self.values, scale, self.radius))
 
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
 
-    def says(self) -> str:
+    def describe(self) -> str:
         distance = "chi-square" if self.metric == "chi2" else "Euclidean"
-        return f" within {self.radius:g} ({distance} distance) of {_said(self, self.values)}"
+        return f" within {self.radius:g} ({distance} distance) of {_list_numbers(self, self.values)}"
 
-    def _checked(self) -> Self:
+    def _validated(self) -> Self:
         if self.metric not in ("euclidean", "chi2"):
             raise BadOption(f"metric must be 'euclidean' or 'chi2', not {self.metric!r}")
         if not is_number(self.radius) or not 0 <= float(self.radius) < np.inf:
-            raise BadRates(f"radius must be a number of 0 or more, not {self.radius!r}")
-        return super()._checked()
+            raise BadRates(f"radius must be 0 or a positive number, not {self.radius!r}")
+        return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         return replace(self, values=as_rates(self.values, classes, n_classes), radius=float(self.radius))
@@ -131,9 +131,9 @@ class RatesNear(Rates):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Sampled(Rates):
-    """Knowledge that holds with some confidence, because a batch, or a survey too, was drawn by chance."""
+    """Rates that are known with some confidence, because the batch, or also a survey, is a random sample."""
 
-    sample: ClassVar[str]
+    assumption: ClassVar[str]
     confidence: Any
 
     @property
@@ -142,11 +142,11 @@ class _Sampled(Rates):
 
     def condition(self, *, approximate: bool = False) -> str:
         about = "about " if approximate else ""
-        return f"with {about}{_percent(self.confidence)} confidence, if {self.sample}"
+        return f"with {about}{_percent(self.confidence)} confidence, if {self.assumption}"
 
-    def _checked(self) -> Self:
+    def _validated(self) -> Self:
         _check_confidence(self.confidence)
-        return super()._checked()
+        return super()._validated()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,7 +154,7 @@ class SurveyCounts(_Sampled):
     """See :meth:`Rates.from_counts`."""
 
     kind = "counts"
-    sample = "the survey and these rows are random samples of one population"
+    assumption = "the survey and these rows are random samples from the same population"
     counts: Any
 
     def rate_set(self, batch_size: int | None) -> RateSet:
@@ -162,39 +162,26 @@ class SurveyCounts(_Sampled):
             bounds = population_bounds(self.counts, self.confidence)
         else:
             bounds = batch_bounds(self.counts, batch_size, self.confidence)
-        return _around(self.counts / self.counts.sum(), bounds)
+        return _box_around(self.counts / self.counts.sum(), bounds)
 
     def estimate(self) -> FloatArray:
-        # Half a case more of each class, so that one that the survey missed is not ruled out.
+        # Half a case is added to each class, so that a class with count 0 does not get rate 0.
         return np.asarray((self.counts + 0.5) / (self.counts.sum() + 0.5 * len(self.counts)))
 
-    def says(self) -> str:
+    def describe(self) -> str:
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
-        said, sure = _said(self, self.counts), _percent(self.confidence)
-        return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {said}; {sure} confidence"
+        counts, confidence = _list_numbers(self, self.counts), _percent(self.confidence)
+        return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {counts}; {confidence} confidence"
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         given = self.counts
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
-            classes = tuple(range(n_classes))  # labels that are column numbers
+            classes = tuple(range(n_classes))  # the labels are column numbers
         listed = given.values() if isinstance(given, Mapping) else given
         if any(value is None for value in listed):
-            raise BadRates("a count is None; a class that was not met has count 0")
+            raise BadRates("a count is None; use 0 for a class without cases")
         counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
-        for bad, rule in (
-            (counts < 0, "0 or more"),
-            (~np.isfinite(counts), "finite"),
-            (
-                np.full(n_classes, counts.sum() > _MOST_CASES),
-                "1e11 or fewer in all; of so many use Rates.of_population",
-            ),
-            (counts != np.floor(counts), "whole numbers of cases, not rates"),
-        ):
-            if bad.any():
-                j = int(np.flatnonzero(bad)[0])
-                raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; counts must be {rule}")
-        if not counts.any():
-            raise BadRates("all counts are 0; a survey without cases says nothing about the rates")
+        _check_counts(counts, classes)
         return replace(self, counts=counts.astype(np.int64), confidence=float(self.confidence))
 
 
@@ -203,28 +190,48 @@ class PopulationRates(_Sampled):
     """See :meth:`Rates.of_population`."""
 
     kind = "population"
-    sample = "these rows are a random sample of the population"
+    assumption = "these rows are a random sample from the population"
     values: Any
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:
             return RateSet.point(self.values)
-        return _around(self.values, sampling_bounds(self.values, batch_size, self.confidence))
+        return _box_around(self.values, sampling_bounds(self.values, batch_size, self.confidence))
 
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
 
-    def says(self) -> str:
-        return f" of a population: {_said(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
+    def describe(self) -> str:
+        return (
+            f" of a population: {_list_numbers(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
+        )
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         values = as_rates(self.values, classes, n_classes)
         return replace(self, values=values, confidence=float(self.confidence))
 
 
-def _around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> RateSet:
-    # At low confidence, intervals of whole counts may miss the estimate itself, and leave no rates that sum to 1.
+def _box_around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> RateSet:
+    # At low confidence the intervals of whole counts may exclude the estimate itself, and then no rates within them
+    # sum to 1. So they are widened to contain it.
     return RateSet.box(np.minimum(bounds[0], centre), np.maximum(bounds[1], centre))
+
+
+def _check_counts(counts: FloatArray, classes: tuple[Any, ...] | None) -> None:
+    for bad, rule in (
+        (counts < 0, "counts must be 0 or more"),
+        (~np.isfinite(counts), "counts must be finite"),
+        (
+            np.full(len(counts), counts.sum() > _MAX_CASES),
+            "counts must not sum to more than 1e11; use Rates.of_population for so many cases",
+        ),
+        (counts != np.floor(counts), "counts must be whole numbers of cases, not rates"),
+    ):
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; {rule}")
+    if not counts.any():
+        raise BadRates("all counts are 0; a survey needs at least one case")
 
 
 def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | None) -> None:
@@ -235,20 +242,21 @@ def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | 
         bad = ~((values >= 0) & (values <= 1))
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
-            raise BadRates(f"the {side} bound{of(j)} is {values[j]:g}; bounds must lie between 0 and 1, or be None")
+            raise BadRates(f"the {side} bound{of(j)} is {values[j]:g}; bounds must be between 0 and 1, or None")
     if (low > high).any():
         j = int(np.flatnonzero(low > high)[0])
-        raise BadRates(f"the lower bound{of(j)}, {low[j]:g}, is above the upper bound, {high[j]:g}")
+        raise BadRates(f"the lower bound{of(j)} ({low[j]:g}) is above the upper bound ({high[j]:g})")
 
 
 def _check_confidence(confidence: object) -> None:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]
+    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]  # is_number does not narrow the type
         raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
 
 
-def _said(rates: Rates, numbers: Any) -> str:
+def _list_numbers(rates: Rates, numbers: Any) -> str:
+    """The numbers of all classes, each after the name of its class."""
     if isinstance(numbers, np.ndarray):
-        return rates._each([f"{value:.4g}" if numbers.dtype.kind == "f" else str(value) for value in numbers])
+        return rates._list_by_class([f"{value:.4g}" if numbers.dtype.kind == "f" else str(value) for value in numbers])
     return ", ".join(f"{name} {value}" for name, value in dict(numbers).items())
 
 
@@ -261,9 +269,16 @@ def _interval(low: float, high: float) -> str:
         return f"at least {low:.4g}"
     if low == high:
         return f"{low:.4g}"
-    digits = 4 if f"{low:.4g}" != f"{high:.4g}" else 12  # enough to tell them apart
+    digits = 4 if f"{low:.4g}" != f"{high:.4g}" else 12  # enough digits to show two different numbers
     return f"between {low:.{digits}g} and {high:.{digits}g}"
 
 
 def _percent(confidence: float) -> str:
     return f"{100 * confidence:.6g} %"
+
+
+def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> Rates:
+    """Convert the ``rates`` argument of a caller to :class:`Rates` with one number per column."""
+    if isinstance(rates, Rates):
+        return rates.on(classes, n_classes)
+    return ExactRates(classes, as_rates(rates, classes, n_classes, what=what))

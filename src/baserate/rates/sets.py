@@ -1,9 +1,9 @@
-"""Convex sets of rates, as the solver sees them.
+"""Convex sets of class rates, in the form that the solver uses.
 
-A region T is a box, and possibly a ball, cut out of the simplex; a single point is a box without width. It enters the
-dual problem through its support function ``h(lam) = min over t in T of <lam, t>``, which is concave but has kinks: a
-class whose rate lies strictly between its bounds has a shift that is *exactly* that of all other such classes. So
-shifts are compared for equality here.
+A rate set T is the part of the simplex that lies in a box, and possibly in a ball. A single point is a box of width 0.
+The set enters the dual problem through its support function ``h(lam) = min over t in T of <lam, t>``. This function is
+concave but has kinks: all classes whose rate lies strictly between its bounds have *exactly* the same shift. Shifts are
+therefore compared for equality here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import numpy as np
 
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
-_NARROW = 1e-14  # A box that leaves less room than this is a point.
+ROUNDING = 1e-9
+"""Rates this close to a rate set belong to it. It is ten times the default tolerance of an adjustment."""
+
+_NARROW = 1e-14  # Differences between rates that are smaller than this are attributed to rounding.
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +32,11 @@ class Ball:
     radius: float
 
     def distance(self, t: FloatArray) -> float:
-        """From the centre, in the norm of the ball."""
+        """Distance from the centre, in the norm of the ball."""
         return float(np.sqrt(self.scale @ (t - self.centre) ** 2))
 
     def support(self, shift: FloatArray) -> FloatArray:
-        """The point of the ball, within sum 1 but of any sign, with the least ``<shift, t>``."""
+        """The point of the ball with sum 1 that has the least ``<shift, t>``. Its entries may be negative."""
         spread = 1.0 / self.scale
         middle = self.centre + (1.0 - self.centre.sum()) * spread / spread.sum()
         radius = np.sqrt(max(self.radius**2 - self.distance(middle) ** 2, 0.0))
@@ -44,15 +47,16 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class RateSet:
-    """A box, and possibly a ball, cut with the simplex; not empty.
+    """The rates of the simplex that lie in a box, and possibly in a ball. The set is not empty.
 
     Attributes
     ----------
     low, high : array of shape (k,)
-        Bounds that single rates can reach; the ball aside, all of them do.
+        Tightened bounds: without the ball, each bound is reached by some rates of the set.
     ball : Ball, optional
     stated : pair of arrays, optional
-        The bounds as they were given, before those of other classes tightened them; by default the same.
+        The bounds as the user stated them, before the bounds of other classes tightened them. None means that they are
+        ``low`` and ``high``.
     """
 
     low: FloatArray
@@ -62,14 +66,15 @@ class RateSet:
 
     @classmethod
     def box(cls, low: FloatArray, high: FloatArray, ball: Ball | None = None) -> Self:
-        """Cut a box with the simplex: what the bounds of the other classes leave to a class bounds it, too."""
-        up, down = 1.0 - float(low.sum()), float(high.sum()) - 1.0
+        """The part of a box that lies in the simplex, with tightened bounds."""
+        # Rates sum to 1, so the bounds of the other classes limit each class, too.
+        largest_rise, largest_fall = 1.0 - float(low.sum()), float(high.sum()) - 1.0
         stated = (low, high)
-        if min(up, down) <= _NARROW:
-            corner = low / low.sum() if up <= down else high / high.sum()
+        if min(largest_rise, largest_fall) <= _NARROW:
+            corner = low / low.sum() if largest_rise <= largest_fall else high / high.sum()
             return cls(corner, corner, None, stated)
-        # Not where only rounding would tighten: a bound of 0 stays 0.
-        tight_low, tight_high = high - down, low + up
+        tight_low, tight_high = high - largest_fall, low + largest_rise
+        # Changes that may be rounding are ignored, so that a bound of 0 stays exactly 0.
         return cls(
             np.where(tight_low > low + _NARROW, tight_low, low),
             np.where(tight_high < high - _NARROW, tight_high, high),
@@ -79,12 +84,12 @@ class RateSet:
 
     @classmethod
     def point(cls, rates: FloatArray) -> Self:
-        """Rates that are exactly known."""
+        """The set that contains only these rates."""
         return cls(rates, rates)
 
     @cached_property
     def fixed(self) -> BoolArray:
-        """Classes whose rate is exactly known."""
+        """Which classes have an exactly known rate."""
         return np.asarray(self.low == self.high)
 
     @cached_property
@@ -92,25 +97,25 @@ class RateSet:
         return bool(self.fixed.all())
 
     def take(self, keep: IndexArray) -> RateSet:
-        """The region in the coordinates of some classes, where all others have rate 0."""
+        """Restrict the set to the classes ``keep``; all other classes have rate 0."""
         if len(keep) == len(self.low):
             return self
         ball = self.ball
         if ball is not None:
-            gone = np.setdiff1d(np.arange(len(self.low)), keep)
-            used = float(ball.scale[gone] @ ball.centre[gone] ** 2)
-            left = np.sqrt(max(ball.radius**2 - used, 0.0))
-            ball = Ball(ball.centre[keep], ball.scale[keep], float(left))
-        low, high = (self.low, self.high) if self.stated is None else self.stated
+            dropped = np.setdiff1d(np.arange(len(self.low)), keep)
+            used = float(ball.scale[dropped] @ ball.centre[dropped] ** 2)
+            radius = np.sqrt(max(ball.radius**2 - used, 0.0))
+            ball = Ball(ball.centre[keep], ball.scale[keep], float(radius))
+        low, high = self._stated_bounds()
         return RateSet(self.low[keep], self.high[keep], ball, (low[keep], high[keep]))
 
     def without(self, classes: BoolArray) -> RateSet:
-        """The part of the region where these classes have rate 0; their lower bounds must allow it."""
+        """The part of the set where these classes have rate 0. Their lower bounds must be 0."""
         rest = self.box(self.low, np.where(classes, 0.0, self.high), self.ball)
-        return replace(rest, stated=self.stated or (self.low, self.high))
+        return replace(rest, stated=self._stated_bounds())
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The smallest and the largest rate of each class."""
+        """The smallest and the largest rate of each class in the set."""
         if self.ball is None:
             return self.low, self.high
         ends = [
@@ -120,57 +125,64 @@ class RateSet:
         return np.array(ends[0]), np.array(ends[1])
 
     def distance(self, rates: FloatArray) -> float:
-        """Largest violation of a bound, in units of rates; 0 inside."""
-        outside = float(np.maximum(self.low - rates, rates - self.high).max(initial=0.0))
+        """The largest violation of a bound or of the ball, in units of rates; 0 for members of the set."""
+        outside_box = float(np.maximum(self.low - rates, rates - self.high).max(initial=0.0))
         if self.ball is None:
-            return outside
-        beyond = self.ball.distance(rates) - self.ball.radius
-        return max(outside, beyond / float(np.sqrt(self.ball.scale.max())))
+            return outside_box
+        outside_ball = self.ball.distance(rates) - self.ball.radius
+        return max(outside_box, outside_ball / float(np.sqrt(self.ball.scale.max())))
 
     def nearest(self, rates: FloatArray, scale: FloatArray | None = None) -> FloatArray:
-        """A point of the region that is near to some rates; in a box, the nearest in the norm with this scale."""
+        """A member of the set near the given rates; for a box the nearest one, in the norm with this scale."""
         if scale is not None and self.ball is None and not self.is_point:
-            return _share(rates, scale, self.low, self.high, 1.0)
+            return _project(rates, scale, self.low, self.high, 1.0)
         return self.support(np.zeros_like(rates), rates)
 
     def support(self, shift: FloatArray, near: FloatArray) -> FloatArray:
-        """The rates in the region with the least ``<shift, t>``; of several, those nearest to ``near``."""
+        """The rates of the set with the least ``<shift, t>``. In a box, ties go to the rates nearest to ``near``."""
         if self.is_point:
             return self.low
-        t = self._face(shift, near)
+        t = self._support_in_box(shift, near)
         if self.ball is None or self.ball.distance(t) <= self.ball.radius:
             return t
-        return self._on_sphere(self.ball, shift, t)
+        return self._support_on_sphere(self.ball, shift, t)
 
     def support_curvature(self, shift: FloatArray, rates: FloatArray) -> FloatArray:
-        """Minus the Hessian of the support function of a ball, on the face where the rates are.
+        """Minus the Hessian of the support function at ``shift``, where ``rates = support(shift)``.
 
-        Off the sphere, and where every point supports, it is 0. On it ``rates = centre - u (shift - theta) / scale``
-        for some u and theta, and a change of the shift moves them within the sphere and within sum 1.
+        It is 0 where the ball does not bind, and where all shifts are equal, so that every member supports. On the
+        sphere ``rates = centre - u (shift - theta) / scale`` for some numbers u and theta. A change of the shift moves
+        the rates within the sphere and keeps their sum.
         """
-        none = np.zeros((len(shift), len(shift)))
+        curvature = np.zeros((len(shift), len(shift)))
         if self.ball is None or np.ptp(shift) == 0 or self.ball.distance(rates) < self.ball.radius * (1 - 1e-9):
-            return none
+            return curvature
         free = (rates > self.low) & (rates < self.high)
         root = 1.0 / np.sqrt(self.ball.scale[free])
-        moved = (rates - self.ball.centre)[free] / root  # -u times the shift, in these units, but for the free constant
-        along = root / np.linalg.norm(root)
-        across = root * shift[free] - along * (along @ (root * shift[free]))
-        length = float(np.linalg.norm(across))
+        # In units in which the ball is round, ``moved`` is -u times the shift, up to a multiple of ``constant``.
+        moved = (rates - self.ball.centre)[free] / root
+        constant = root / np.linalg.norm(root)
+        radial = root * shift[free] - constant * (constant @ (root * shift[free]))
+        length = float(np.linalg.norm(radial))
         if length == 0:
-            return none
-        across /= length
-        u = float(np.linalg.norm(moved - along * (along @ moved))) / length
-        bend = np.eye(len(root)) - np.outer(along, along) - np.outer(across, across)
-        none[np.ix_(free, free)] = u * bend * np.outer(root, root)
-        return none
+            return curvature
+        radial /= length
+        u = float(np.linalg.norm(moved - constant * (constant @ moved))) / length
+        tangential = np.eye(len(root)) - np.outer(constant, constant) - np.outer(radial, radial)
+        curvature[np.ix_(free, free)] = u * tangential * np.outer(root, root)
+        return curvature
 
     def anchor(self, shift: FloatArray, rates: FloatArray) -> float:
-        """The common constant of a shift from which prices are counted: a class between its stated bounds has 0."""
-        low, high = (self.low, self.high) if self.stated is None else self.stated
-        free = (low < rates) & (rates < high)
-        if self.ball is None and free.any():
-            return float(shift[free][0])
+        """The number to subtract from a shift, so that classes between their stated bounds get 0.
+
+        For a ball, and where all classes are at a bound, it is the mean of the shift.
+        """
+        low, high = self._stated_bounds()
+        # The class farthest from its bounds, not the first one between them: rounding leaves a rate that is at its
+        # bound a last digit inside.
+        room = np.minimum(rates - low, high - rates)
+        if self.ball is None and room.max() > _NARROW:
+            return float(shift[room.argmax()])
         return float(shift.mean())
 
     def margin(self, shift: FloatArray) -> float:
@@ -180,71 +192,84 @@ class RateSet:
         i = int(np.searchsorted(filled, 1.0 - self.low.sum()))
         return float(shift[order[min(i, len(order) - 1)]])
 
-    def _face(self, shift: FloatArray, near: FloatArray) -> FloatArray:
-        """Support of the box: classes of small shift are filled, of large shift left; those at the margin share."""
+    def _stated_bounds(self) -> tuple[FloatArray, FloatArray]:
+        return (self.low, self.high) if self.stated is None else self.stated
+
+    def _support_in_box(self, shift: FloatArray, near: FloatArray) -> FloatArray:
+        """The support of the box alone.
+
+        Classes whose shift is below the margin get their upper bound, those above it their lower bound. The classes at
+        the margin share the rest.
+        """
         margin = self.margin(shift)
         t = np.where(shift < margin, self.high, self.low)
-        tie = shift == margin
-        total = 1.0 - float(t[~tie].sum())
-        low, high, number = self.low[tie], self.high[tie], int(tie.sum())
-        t[tie] = np.clip(total, low, high) if number == 1 else _share(near[tie], np.ones(number), low, high, total)
+        tied = shift == margin
+        rest = 1.0 - float(t[~tied].sum())
+        low, high, n_tied = self.low[tied], self.high[tied], int(tied.sum())
+        t[tied] = np.clip(rest, low, high) if n_tied == 1 else _project(near[tied], np.ones(n_tied), low, high, rest)
         return t
 
-    def _on_sphere(self, ball: Ball, shift: FloatArray, on_face: FloatArray) -> FloatArray:
-        """Support where the ball matters; ``on_face`` is that of the box."""
-        if np.ptp(shift) == 0:  # every point supports; so towards the one that was asked for
-            return self._towards(ball, on_face - ball.centre)
+    def _support_on_sphere(self, ball: Ball, shift: FloatArray, in_box: FloatArray) -> FloatArray:
+        """The support where the ball binds; ``in_box`` is the support of the box alone, which lies outside the ball."""
+        if np.ptp(shift) == 0:  # every member supports, so choose one in the direction of ``in_box``
+            return self._follow_to_sphere(ball, in_box - ball.centre)
         t = ball.support(shift)
         if (t >= self.low).all() and (t <= self.high).all():
             return t
-        inner = self._face(shift, ball.centre)
-        if ball.distance(inner) <= ball.radius:  # the box decides which face, the ball cuts it
-            return _cut(ball, inner, on_face)
-        path = (shift.min() - shift) / np.ptp(shift) / ball.scale
-        return self._towards(ball, path * (ball.radius / np.sqrt(ball.scale @ (path - path.mean()) ** 2)))
+        inner = self._support_in_box(shift, ball.centre)
+        if ball.distance(inner) <= ball.radius:  # part of the supporting face of the box lies in the ball
+            return _leave_ball(ball, inner, in_box)
+        direction = (shift.min() - shift) / np.ptp(shift) / ball.scale
+        size = ball.radius / np.sqrt(ball.scale @ (direction - direction.mean()) ** 2)
+        return self._follow_to_sphere(ball, direction * size)
 
-    def _towards(self, ball: Ball, path: FloatArray) -> FloatArray:
-        """Where the points of the box that are nearest to ``centre + u path`` leave the ball as u grows from 0."""
+    def _follow_to_sphere(self, ball: Ball, direction: FloatArray) -> FloatArray:
+        """Where the projection of ``centre + u direction`` onto the box leaves the ball as u grows from 0."""
 
-        def at(u: float) -> FloatArray:
-            return _share(ball.centre + u * path, ball.scale, self.low, self.high, 1.0)
+        def projected(u: float) -> FloatArray:
+            return _project(ball.centre + u * direction, ball.scale, self.low, self.high, 1.0)
 
         high = 1.0
-        while ball.distance(at(high)) < ball.radius and high < 1e300:
+        while ball.distance(projected(high)) < ball.radius and high < 1e300:
             high *= 4
-        return at(falling_root(lambda u: ball.radius - ball.distance(at(u)), 0.0, high))
+        return projected(_root_of_decreasing(lambda u: ball.radius - ball.distance(projected(u)), 0.0, high))
 
 
-def _share(v: FloatArray, scale: FloatArray, low: FloatArray, high: FloatArray, total: float) -> FloatArray:
-    """The point nearest to ``v`` in the norm with this scale, between the bounds and with this sum."""
+def _project(v: FloatArray, scale: FloatArray, low: FloatArray, high: FloatArray, total: float) -> FloatArray:
+    """The point between the bounds with sum ``total`` that is nearest to ``v`` in the norm with this scale."""
+    # The point is clip(v + theta / scale, low, high). Its sum is piecewise linear in theta; theta is found by
+    # interpolation between the kinks.
     kinks = np.sort(np.concatenate([scale * (low - v), scale * (high - v)]))
 
-    def at(theta: FloatArray) -> FloatArray:
+    def clipped(theta: FloatArray) -> FloatArray:
         return np.clip(v + theta[:, None] / scale, low, high)
 
-    sums = at(kinks).sum(axis=1)
+    sums = clipped(kinks).sum(axis=1)
     i = int(np.clip(np.searchsorted(sums, total), 1, len(kinks) - 1))
     rise = sums[i] - sums[i - 1]
-    part = (total - sums[i - 1]) / rise if rise > 0 else 0.0
-    theta = kinks[i - 1] + np.clip(part, 0.0, 1.0) * (kinks[i] - kinks[i - 1])
-    return np.asarray(at(np.array([theta]))[0])
+    fraction = (total - sums[i - 1]) / rise if rise > 0 else 0.0
+    theta = kinks[i - 1] + np.clip(fraction, 0.0, 1.0) * (kinks[i] - kinks[i - 1])
+    return np.asarray(clipped(np.array([theta]))[0])
 
 
-def _cut(ball: Ball, inside: FloatArray, outside: FloatArray) -> FloatArray:
-    """Where the way from a point in the ball to one outside leaves it."""
+def _leave_ball(ball: Ball, inside: FloatArray, outside: FloatArray) -> FloatArray:
+    """Where the straight line from a point in the ball to a point outside crosses the sphere."""
     a, b = inside - ball.centre, outside - inside
     bb, ab, aa = ball.scale @ b**2, ball.scale @ (a * b), ball.scale @ a**2
-    part = (np.sqrt(max(float(ab**2 + bb * (ball.radius**2 - aa)), 0.0)) - ab) / bb
-    return np.asarray(inside + np.clip(part, 0.0, 1.0) * b)
+    fraction = (np.sqrt(max(float(ab**2 + bb * (ball.radius**2 - aa)), 0.0)) - ab) / bb
+    return np.asarray(inside + np.clip(fraction, 0.0, 1.0) * b)
 
 
-def falling_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function of one number is 0, to the last digits."""
+def _root_of_decreasing(function: Callable[[float], float], low: float, high: float) -> float:
+    """The root of a decreasing function between ``low`` and ``high``, to full precision.
+
+    Returns an end of the interval if the function does not change its sign, and NaN if a value is not a number.
+    """
     from scipy.optimize import brentq
 
     if function(low) <= 0 or function(high) >= 0:
         return low if function(low) <= 0 else high
     try:
         return float(brentq(function, low, high, xtol=1e-300, rtol=1e-15, maxiter=200))
-    except ValueError:  # the function is not a number somewhere
+    except ValueError:  # brentq refuses values that are not a number
         return float("nan")

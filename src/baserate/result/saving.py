@@ -1,4 +1,4 @@
-"""Saved adjustments: versioned JSON with a checksum."""
+"""Save a result, and load it again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.rates import from_json as rates_from_json
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.facts import facts, json_number
+from baserate.result.json_file import read_json, write_json
 from baserate.result.record import Result
-from baserate.support import atomic_files
 from baserate.support.arrays import FloatArray
 
 R = TypeVar("R", bound=Result)
@@ -26,12 +26,12 @@ R = TypeVar("R", bound=Result)
 
 def save(result: Result, path: str | os.PathLike[str]) -> None:
     """Write the shift and the facts of a result, not its rows."""
-    atomic_files.write_json(path, saved_fields(result))
+    write_json(path, saved_fields(result))
 
 
 def load(kind: type[R], path: str | os.PathLike[str], loss: Loss | None = None) -> R:
     """Read a result that :func:`save` wrote, as an object of a class of results."""
-    fields = atomic_files.read_json(path)
+    fields = read_json(path)
     try:
         return _from_fields(kind, fields, loss)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -32,4 +32,4 @@ def read_predictions(request: Request) -> Predictions:
 def _checked(model: RowModel, naming: Naming, block: Block) -> Predictions:
     block = block.as_numpy()
     model.reading.check(block.rows, block.start, naming)
-    return Predictions(model.probs(model.reading.clean(block.rows)), block.weights)
+    return Predictions(model.read(block.rows)[0], block.weights)

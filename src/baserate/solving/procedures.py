@@ -19,9 +19,11 @@ def adjusted(probs: Any, rates: RatesLike, *, keep_rows: bool = True, **options:
     return solve(requested(probs, rates, **options), keep_rows=keep_rows)
 
 
-def prior_adjusted(probs: Any, old_rates: RatesLike, new_rates: RatesLike, **options: Any) -> Result:
+def prior_adjusted(
+    probs: Any, old_rates: RatesLike, new_rates: RatesLike, *, keep_rows: bool = True, **options: Any
+) -> Result:
     """Prior probability adjustment; takes the options of :func:`baserate.prior_adjust`."""
-    return solve_prior(requested(probs, new_rates, **options), old_rates)
+    return solve_prior(requested(probs, new_rates, **options), old_rates, keep_rows=keep_rows)
 
 
 def requested(probs: Any, rates: RatesLike, **options: Any) -> Request:

@@ -15,7 +15,7 @@ from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.columns import classes_named
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_classes, as_flag, listed
+from baserate.inputs.validation import as_classes, as_flag, is_number, listed
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -52,11 +52,6 @@ class Request:
     stop: Stop = DEFAULT_STOP
     kernels: str | None = None
 
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """Names of the classes."""
-        return self.known.classes
-
 
 def parse_request(
     source: RowSource,
@@ -70,7 +65,7 @@ def parse_request(
     kernels: str | None = None,
 ) -> Request:
     """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
-    stop = Stop(_as_tolerance(tol), _as_passes(max_passes))
+    stop = _as_stop(tol, max_passes)
     reading, is_bounded, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
     rows = open_rows(replace(source, named_classes=classes_named(rates)))
     k = rows.n_classes
@@ -98,13 +93,9 @@ def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] 
     return names or as_classes(rows.columns.classes, rows.n_classes)
 
 
-def _as_tolerance(tol: object) -> float:
-    if isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool) and 0 < float(tol) < 1:
-        return float(tol)
-    raise BadOption(f"{_TOL} must be a number between 0 and 1, not {tol!r}", options=[_TOL])
-
-
-def _as_passes(max_passes: object) -> int:
-    if isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool) and max_passes >= 1:
-        return int(max_passes)
-    raise BadOption(f"{_MAX_PASSES} must be a whole number above 0, not {max_passes!r}", options=[_MAX_PASSES])
+def _as_stop(tol: object, max_passes: object) -> Stop:
+    if not is_number(tol) or not 0 < float(tol) < 1:  # type: ignore[arg-type]  # it is a number
+        raise BadOption(f"{_TOL} must be a number between 0 and 1, not {tol!r}", options=[_TOL])
+    if not isinstance(max_passes, (int, np.integer)) or isinstance(max_passes, bool) or max_passes < 1:
+        raise BadOption(f"{_MAX_PASSES} must be a whole number above 0, not {max_passes!r}", options=[_MAX_PASSES])
+    return Stop(float(tol), int(max_passes))  # type: ignore[arg-type]  # it is a number

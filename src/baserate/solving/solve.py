@@ -50,24 +50,24 @@ def solve(request: Request, *, keep_rows: bool = True, present: Result | None = 
     kept, start = dual.model.kept_classes, None
     if present is not None and np.array_equal(kept, present.model.kept_classes):
         start = (present.dual_shift, present.rates[kept])
-    fitted = fit(dual, request.stop, request.classes, survey=survey, present=start, keep_rows=keep_rows)
+    fitted = fit(dual, request.stop, request.known.classes, survey=survey, present=start, keep_rows=keep_rows)
     return _result(request, fitted, batch_size, keep_rows=keep_rows)
 
 
-def solve_again(result: Result, rates: RatesLike) -> Result:
+def solve_again(result: Result, rates: RatesLike, *, keep_rows: bool = True) -> Result:
     """Adjust the same rows to other rates, starting from the present shift."""
     assert result.source is not None
     known = as_known(rates, result.certificate.known.classes, result.model.n_classes)
     model = replace(result.model, limit_levels=None, softness=0.0)
     request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
-    return solve(request, present=result)
+    return solve(request, keep_rows=keep_rows, present=result)
 
 
-def solve_prior(request: Request, old_rates: RatesLike) -> Result:
+def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = True) -> Result:
     """Multiply each probability by new rate over old rate, and normalise the rows."""
     dual, survey, batch_size = _problem(request)
     survey = dual.survey() if survey is None else survey
-    names, kept = request.classes, dual.model.kept_classes
+    names, kept = request.known.classes, dual.model.kept_classes
     old = as_known(old_rates, names, dual.model.n_classes, what="old_rates").estimate()
     new = request.known.estimate()
     unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
@@ -79,8 +79,9 @@ def solve_prior(request: Request, old_rates: RatesLike) -> Result:
         raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
     ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
     shift = np.log(ratio)
-    fitted = Fit(dual, survey, known_solution(shift, new[kept]), dual.write(shift), n_passes=2)
-    return _result(request, fitted, batch_size, procedure="prior")
+    written = dual.write(shift) if keep_rows else dual.measure(shift)
+    fitted = Fit(dual, survey, known_solution(shift, new[kept]), written, n_passes=2)
+    return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
 def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool) -> Any:
@@ -109,13 +110,13 @@ def _problem(request: Request) -> _Problem:
     effective = max(int(survey.effective_rows * (1 + 1e-9)), 1)
     rate_set = known.rate_set(effective)
     if np.array_equal(kept_classes(rate_set, request.model.bounded), dual.model.kept_classes):
-        return _Problem(replace(dual, rate_set=rate_set), survey, effective)
+        return _Problem(Dual.of(rows, dual.passes, rate_set), survey, effective)
     return _Problem(_dual(request, rate_set), None, effective)
 
 
 def _dual(request: Request, rate_set: RateSet) -> Dual:
     model = replace(request.model, kept_classes=kept_classes(rate_set, request.model.bounded))
-    return Dual(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
+    return Dual.of(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
 
 
 def _result(
@@ -133,13 +134,13 @@ def _result(
         before=fitted.survey.mean,
         rates=written.mean,
         certificate=_certificate(request.known, fitted, worst, wanted, batch_size),
-        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.classes, shift, worst),
+        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.known.classes, shift, worst),
         converged=fitted.solution.converged,
         n_passes=fitted.n_passes,
         n_rows=rows.n_rows,
         engine=rows.describe(dual.passes),
         bounded=request.bounded,
-        classes=request.classes,
+        classes=request.known.classes,
         procedure=procedure,
         answer=rows.answer() if keep_rows else None,
         frame=rows.frame,

@@ -1,1 +1,1 @@
-"""What every package uses: array types, threads, and files that are written completely or not at all."""
+"""Helpers for all packages: array types, threads, and files that are written completely or not at all."""

@@ -1,4 +1,4 @@
-"""The one array type of the maths: float64, whatever the caller passed."""
+"""Array types, and the size of the blocks in which NumPy processes rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 CACHED = 1 << 16
-"""Values of a block for NumPy: 512 KiB of float64 are in a core's cache, and worth the Python calls on them."""
+"""Values per block for NumPy: 512 KiB of float64 fit into a core's cache and outweigh the cost of the Python calls."""
 
 
 def rows_of_a_block(n_classes: int) -> int:
-    """Rows of such a block. A sum over rows is a product of (k, m) and (m, k) matrices, worth a call from m = k on."""
+    """Rows per block for NumPy.
+
+    A block has at least k rows: the sums over m rows are products of a (k, m) and an (m, k) matrix, which are slow if
+    m is smaller than k.
+    """
     return max(CACHED // n_classes, n_classes, 64)
 
 

@@ -1,11 +1,14 @@
-"""Files and folders written whole or not at all; saved adjustments are versioned JSON with a checksum."""
+"""Files and folders that are written completely or not at all.
+
+New content is written under a temporary name next to its final path, and renamed when it is complete. Until then, and
+after an error, the old content is unchanged.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
-import json
+import glob
 import os
 import secrets
 import shutil
@@ -13,64 +16,54 @@ import stat
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from baserate.errors import BadFile
 
-FORMAT = "baserate.adjustment"
-VERSION = 2
-
-_YOUNG = 60  # Seconds in which a file may have been made but not yet locked.
-
-
-def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
-    """Write fields under a format name, a version and a checksum; an old file stays until the new one is complete."""
-    document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
-    with whole(path) as file:
-        file.write((json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
+_MIN_AGE = 60  # Seconds. A younger temporary file may belong to a process that has not locked it yet.
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write that appears under its name when it is complete; until then an old one stays as it is."""
-    stage = staging(path)
+    """Open a file for writing. It replaces an existing file when the block ends without an error."""
+    staging = start_staging(path)
     try:
-        with stage.file() as file:
+        with staging.file() as file:
             yield file
-        stage.commit()
+        staging.commit()
     except BaseException:
-        stage.discard()
+        staging.discard()
         raise
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that cannot be written, so that it is known before the work and not after it."""
-    place = _real(path).parent
-    if not place.is_dir():
-        raise BadFile(f"there is no folder {place} to write {Path(path).name} in")
-    if not os.access(place, os.W_OK):
-        raise BadFile(f"{os.fspath(path)} cannot be written: no permission to write in the folder {place}")
+    """Raise if a path cannot be written. Called before long computations, so that they are not done in vain."""
+    folder = _link_target(path).parent
+    if not folder.is_dir():
+        raise BadFile(f"{os.fspath(path)} cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise BadFile(f"{os.fspath(path)} cannot be written: no permission to write in the folder {folder}")
 
 
-def staging(path: str | os.PathLike[str]) -> Staging:
-    """A place beside a path where its new content is made."""
-    path = _real(path)
-    _sweep(path)
+def start_staging(path: str | os.PathLike[str]) -> Staging:
+    """A temporary name next to ``path`` for its new content. Removes what killed processes left there."""
+    path = _link_target(path)
+    _remove_abandoned(path)
     return Staging(path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"))
 
 
-def _real(path: str | os.PathLike[str]) -> Path:
-    """What a link stands for is written, not the link."""
+def _link_target(path: str | os.PathLike[str]) -> Path:
+    """The target of a symbolic link, so that the link itself is not replaced; other paths are returned unchanged."""
     return Path(path).resolve() if Path(path).is_symlink() else Path(path)
 
 
 class Staging:
-    """A file or folder under a temporary name, to be put in its place or removed.
+    """A file or folder under a temporary name that will replace ``path`` or be removed.
 
-    It is locked while its maker lives. What a killed process left behind is not locked, and the next one that writes to
-    the same path removes it.
+    It is locked while the process that created it runs. If that process is killed, the lock ends, and the next process
+    that writes to the same path removes the file.
     """
 
     def __init__(self, path: Path, temporary: Path) -> None:
@@ -80,35 +73,35 @@ class Staging:
 
     @contextlib.contextmanager
     def file(self) -> Iterator[BinaryIO]:
-        """The file, to be written."""
+        """Create the temporary file and open it for writing."""
         with self.member(self._temporary) as file:
-            self._hold()
+            self._lock_temporary()
             yield file
 
     def folder(self) -> Path:
-        """The folder, to be filled with :meth:`member`."""
+        """Create the temporary folder. Its files are written with :meth:`member`."""
         self._temporary.mkdir()
-        self._hold()
+        self._lock_temporary()
         return self._temporary
 
     @contextlib.contextmanager
     def member(self, path: Path) -> Iterator[BinaryIO]:
-        """A new file that is on the disk for certain when it is closed."""
+        """Open a new file for writing, and flush it to the disk at the end."""
         with path.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
 
     def commit(self) -> None:
-        """Put it in its place; what was there before goes in the same moment, and leaves its permissions."""
+        """Replace ``path`` in one step. The new file or folder keeps the permissions of the old one."""
         with contextlib.suppress(OSError):
             self._temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
         if self._temporary.is_dir():
-            for inside in [*self._temporary.rglob("*/"), self._temporary]:
-                _sync_folder(inside)
+            for folder in [*self._temporary.rglob("*/"), self._temporary]:
+                _sync_folder(folder)
             try:
                 self._temporary.rename(self.path)
-            except OSError:  # something is there, perhaps since a moment ago
+            except OSError:  # The path exists. Not checked beforehand: it may have been created meanwhile.
                 if not self.path.is_dir():
                     raise
                 _exchange(self._temporary, self.path)
@@ -119,39 +112,35 @@ class Staging:
         self.discard()
 
     def discard(self) -> None:
-        """Remove what is not in its place."""
+        """Remove the temporary file or folder, unless it was committed."""
         self._finalizer()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def _hold(self) -> None:
+    def _lock_temporary(self) -> None:
         self._lock = os.open(self._temporary, os.O_RDONLY)
-        _locked(self._lock)
+        _try_lock(self._lock)
 
 
-def _sweep(path: Path) -> None:
-    """Remove what killed processes left beside a path."""
-    for left in path.parent.glob(f".{_literally(path.name)}.{'[0-9a-f]' * 16}.tmp"):
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary files and folders for ``path`` whose process was killed."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
         with contextlib.suppress(OSError):
-            descriptor = os.open(left, os.O_RDONLY)
+            descriptor = os.open(temporary, os.O_RDONLY)
             try:
-                old = time.time() - os.fstat(descriptor).st_mtime > _YOUNG
-                if old and _locked(descriptor):
-                    _remove(left)
+                old = time.time() - os.fstat(descriptor).st_mtime > _MIN_AGE
+                if old and _try_lock(descriptor):
+                    _remove(temporary)
             finally:
                 os.close(descriptor)
 
 
-def _literally(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
-def _locked(descriptor: int) -> bool:
-    """Lock a file or folder for this process; False if another one has it, or that cannot be known."""
+def _try_lock(descriptor: int) -> bool:
+    """Lock a file or folder. False if another process has locked it, or if the system has no such locks."""
     try:
         import fcntl
-    except ImportError:  # Windows, where nothing is swept
+    except ImportError:  # Windows. Abandoned files are not removed there.
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,50 +157,25 @@ def _remove(path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Exchange two folders, in one step where the system can."""
+    """Exchange two folders. Linux does so in one step; other systems need three."""
     if sys.platform == "linux":
         library = ctypes.CDLL(None, use_errno=True)
-        here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        at_fdcwd, rename_exchange = -100, 2
         if hasattr(library, "renameat2"):
             names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
-            if library.renameat2(here, names[0], here, names[1], exchange) == 0:
+            if library.renameat2(at_fdcwd, names[0], at_fdcwd, names[1], rename_exchange) == 0:
                 return
-    aside = one.with_name(f"{one.name}.old")
-    other.rename(aside)
+    third = one.with_name(f"{one.name}.old")
+    other.rename(third)
     one.rename(other)
-    aside.rename(one)
+    third.rename(one)
 
 
 def _sync_folder(folder: Path) -> None:
-    """See to it that new names are on the disk, where a folder can be opened for that."""
+    """Flush the names in a folder to the disk, on systems where a folder can be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields that :func:`write_json` wrote."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadFile(f"{path} is not a saved adjustment: its 'format' is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise BadFile(f"{path} has version {document.get('version')!r}, but this baserate reads version {VERSION}")
-    fields = {name: value for name, value in document.items() if name not in ("format", "version", "checksum")}
-    if document.get("checksum") != _checksum(fields):
-        raise BadFile(f"{path} was changed after it was saved: its checksum does not fit; save the adjustment again")
-    return fields
-
-
-def _checksum(fields: Mapping[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")

@@ -1,4 +1,4 @@
-"""How many threads do the work, and that BLAS does not start its own beside them."""
+"""The number of usable cores, and a limit of BLAS to one thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _SingleThreadedBlas:
-    """The thread that sets the limit is the one that takes it back; others go along with it meanwhile.
+    """A limit of BLAS to one thread.
 
-    One count for all threads, with the last one to leave taking it back, would be simpler; but threadpoolctl lets a
-    thread that has set a limit control OpenBLAS for as long as it lives, and does not listen to others.
+    The thread that sets the limit also removes it. Other threads that enter meanwhile use the same limit.
+
+    Not a counter over all threads whose last user removes the limit: with threadpoolctl, a thread that has set a limit
+    keeps control of OpenBLAS while it lives, and changes by other threads have no effect.
     """
 
     def __init__(self) -> None:
@@ -50,10 +52,10 @@ _blas = _SingleThreadedBlas()
 
 @contextlib.contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread, also if several threads ask for it at once; afterwards it is as it was.
+    """Limit BLAS to one thread inside a ``with`` block. Several threads may do so at once.
 
-    Beside our own threads its threads would fight for the cores; and on matrices of k x k they wait for each other
-    longer than they work, ten times as long on a busy machine.
+    The threads of BLAS would compete with our own threads for the cores. On matrices of shape (k, k) they wait for each
+    other longer than they compute, up to ten times as long on a busy machine.
     """
     _blas.enter()
     try:
@@ -66,4 +68,4 @@ def single_threaded_blas() -> Iterator[None]:
 def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # looks through all loaded libraries, so once is enough
+    return ThreadpoolController()  # cached, because it searches all loaded libraries

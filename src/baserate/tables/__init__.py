@@ -1,6 +1,6 @@
-"""Tables in files: Parquet, CSV, Arrow, NumPy; found, read in pieces, and written whole or not at all.
+"""Tables in files: Parquet, CSV, Arrow and NumPy. They are read in pieces, and written completely or not at all.
 
-They need pyarrow, which is imported when a table is opened.
+Tables need pyarrow, which is imported when a table is opened.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from baserate.errors import BadFile, BadOption, BadProbabilities
-from baserate.inputs.columns import Choice, Columns, as_names
-from baserate.inputs.validation import Naming, listed
+from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Choice, Columns, as_names
+from baserate.inputs.reading import Naming
+from baserate.inputs.validation import listed
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -23,18 +24,18 @@ __all__ = ["Dialect", "Files", "Table", "is_table"]
 
 @dataclass(frozen=True)
 class Files:
-    """Files, and how to read and write them where that is not clear from the names.
+    """Files, with options for reading and writing that do not follow from their names.
 
     Parameters
     ----------
     where : path, list of paths, or pyarrow.dataset.Dataset
-        A file, a folder, a glob, ``"-"`` for standard input, or several of them.
+        A file, a folder, a glob pattern, ``"-"`` for standard input, or a list of paths.
     delimiter : str, optional
-        What sets the columns of CSV files apart; by default a comma, and a tab for ``.tsv``.
+        Delimiter of CSV files. By default a comma, and a tab for ``.tsv``.
     decimal : str, default "."
-        The decimal point of CSV files.
+        Decimal point of CSV files.
     pipe_format : str, optional
-        "csv", "arrow" or "parquet", for what goes to standard output; by default that of the input.
+        "csv", "arrow" or "parquet": the format for standard output. By default CSV for CSV input, else Arrow.
     """
 
     where: Any
@@ -44,7 +45,7 @@ class Files:
 
 
 def is_table(probs: object) -> bool:
-    """Whether these are files: a path, a glob, a folder, several of them, or a dataset of pyarrow."""
+    """Whether the predictions are in files: a path, a list of paths, :class:`Files`, or a pyarrow dataset."""
     if isinstance(probs, (list, tuple)):
         return bool(probs) and all(isinstance(one, (str, os.PathLike)) for one in probs)
     return isinstance(probs, (str, os.PathLike, Files)) or any(
@@ -54,17 +55,20 @@ def is_table(probs: object) -> bool:
 
 @dataclass(eq=False)
 class Table:
-    """Files that are opened.
+    """One or more opened files.
 
     Attributes
     ----------
     parts : list of Part
+        The files.
     columns : Columns
-        Those with probabilities.
+        The columns with probabilities.
     weight : str or None
-        The column with weights.
+        The column with row weights.
     destination : Destination or None
-        Where the adjusted rows go.
+        Where the adjusted rows are written.
+    starts : list of int
+        For each part, the number of rows before it. The last entry is the number of all rows.
     """
 
     parts: list[Part]
@@ -80,49 +84,60 @@ class Table:
 
     @classmethod
     def open(cls, where: Any, choice: Choice, *, weight: Any, out: Any) -> Table:
-        """Find the files and their columns, and make them ready to be read often."""
+        """Find the files and their columns, and prepare the files for repeated reading.
+
+        Parameters
+        ----------
+        where : Files, path, list of paths, or pyarrow.dataset.Dataset
+        choice : Choice
+            Which columns hold the probabilities.
+        weight : str or None
+            The column with row weights.
+        out : path or None
+            Where to write the adjusted rows.
+        """
         try:
-            import pyarrow  # noqa: F401
+            import pyarrow  # noqa: F401  # tests whether it is installed
 
             from baserate.tables.destination import Destination
-            from baserate.tables.sources import find
+            from baserate.tables.sources import find_parts
         except ImportError as error:
             raise ImportError(f'tables in files need pyarrow: pip install "baserate[files]" ({error})') from None
         files = where if isinstance(where, Files) else Files(where)
-        dialect = Dialect(files.delimiter, files.decimal).checked()
-        parts = find(files.where, dialect, _member(choice))
-        columns = _columns(parts[0], choice)
+        dialect = Dialect(files.delimiter, files.decimal).validated()
+        parts = find_parts(files.where, dialect, _single_name(choice))
+        columns = _select_columns(parts[0], choice)
         _check_weight(weight, parts[0], columns)
-        place = None if out is None else Destination(out, parts, dialect, files.pipe_format)
-        numbers = [*columns.names, *([] if weight is None else [weight])]
+        destination = None if out is None else Destination(out, parts, dialect, files.pipe_format)
+        numeric = [*columns.names, *([] if weight is None else [weight])]
         for part in parts:
-            part.load(numbers, typed=place is not None and place.typed)
-        parts[0].format.unify(parts)
-        table = cls(parts, columns, weight, place)
-        if place is not None:
+            part.prepare(numeric, infer_types=destination is not None and destination.typed)
+        parts[0].format.unify_types(parts)
+        table = cls(parts, columns, weight, destination)
+        if destination is not None:
             from baserate.tables.conversion import schemas_of
 
-            place.check_columns(parts, schemas_of(table)[0], columns)
+            destination.check_columns(parts, schemas_of(table)[0], columns)
         if table.n_rows == 0:
-            raise BadFile(f"{_called(parts)} no rows")
+            raise BadFile(f"{parts[0].name} has no rows" if len(parts) == 1 else f"the {len(parts)} files have no rows")
         return table
 
     @property
     def n_rows(self) -> int:
-        """Rows of all parts."""
+        """Number of rows in all parts."""
         return self.starts[-1]
 
     @property
     def naming(self) -> Naming:
-        """What rows and columns are called."""
+        """Names of rows and columns for messages."""
         names = self.columns.names
-        called = (f"1 - {names[0]}", names[0]) if len(names) == 1 else names
-        return RowsOfFiles(called, tuple(part.name for part in self.parts), tuple(self.starts))
+        column_names = (f"1 - {names[0]}", names[0]) if len(names) == 1 else names
+        return FileNaming(column_names, tuple(part.name for part in self.parts), tuple(self.starts))
 
 
 @dataclass(frozen=True)
-class RowsOfFiles(Naming):
-    """Rows by file, each counted from 0."""
+class FileNaming(Naming):
+    """Names rows by file and by their number within the file, counted from 0."""
 
     files: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
@@ -132,34 +147,35 @@ class RowsOfFiles(Naming):
         return f"row {i - self.starts[number]} of {self.files[number]}"
 
 
-def _member(choice: Choice) -> str | None:
-    """The one name that was said where columns are chosen."""
-    said = [choice.columns] if isinstance(choice.columns, str) else as_names(choice.columns or ())
-    return said[0] if len(said) == 1 and "*" not in str(said[0]) else None
+def _single_name(choice: Choice) -> str | None:
+    """The option ``columns`` if it is one name and not a pattern."""
+    names = [choice.columns] if isinstance(choice.columns, str) else as_names(choice.columns or ())
+    return names[0] if len(names) == 1 and "*" not in str(names[0]) else None
 
 
-def _columns(part: Part, choice: Choice) -> Columns:
-    if part.own is not None:
-        return choice.in_order(part.own, part.name)
+def _select_columns(part: Part, choice: Choice) -> Columns:
+    if part.fixed_columns is not None:
+        return choice.in_order(part.fixed_columns, part.name)
     names = part.schema.names
-    columns = _one_of_two(names, choice) or choice.among(names, what=part.name)
-    hidden = [name for name in columns.names if name in part.partition]
-    if hidden:
-        raise BadOption(f"{hidden[0]!r} is told by the folders of the files, and cannot be a column of probabilities")
-    _check_numbers(part, columns.names)
+    columns = _column_of_positive_class(names, choice) or choice.among(names, what=part.name)
+    in_path = [name for name in columns.names if name in part.partition]
+    if in_path:
+        raise BadOption(f"{in_path[0]!r} is encoded in names of folders, so it cannot be a column of probabilities")
+    _check_numeric(part, columns.names)
     if len(columns.names) == 1 and choice.columns is None and not choice.ordered:
         raise BadOption(
-            f"of the columns of {part.name}, {listed(names)}, only {columns.names[0]!r} is a class that the rates "
-            "name; say which columns hold the probabilities: columns='p_*' (the star is the class), or their names"
+            f"{part.name} has the columns {listed(names)}; only {columns.names[0]!r} is a class that the rates name. "
+            f"{SELECT_COLUMNS}",
+            options=[COLUMN_PATTERN, COLUMN_LIST],
         )
-    if len(columns.names) == 1:  # P(fraud) alone: the rest is the other class
+    if len(columns.names) == 1:  # For example only P(fraud): the other class gets the remaining probability.
         only = (columns.classes or columns.names)[0]
         return Columns(columns.names, (f"not {only}", only))
     return columns
 
 
-def _one_of_two(names: list[str], choice: Choice) -> Columns | None:
-    """The one column that there is, if the classes are those of an adjustment that was fitted on one."""
+def _column_of_positive_class(names: list[str], choice: Choice) -> Columns | None:
+    """The column of class "x" if the adjustment was fitted on a single column and has the classes "not x" and "x"."""
     if not choice.ordered or choice.named is None or len(choice.named) != 2 or choice.named[0] in names:
         return None
     other, only = choice.named
@@ -174,16 +190,18 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
     if weight is None:
         return
     if not isinstance(weight, str):
-        raise BadOption("sample_weight of files must be the name of a column with weights")
+        raise BadOption("for files, sample_weight must be the name of a column with weights")
     if weight not in part.schema.names:
-        raise BadOption(f"there is no column {weight!r} with weights in {part.name}: {listed(part.schema.names)}")
+        raise BadOption(
+            f"{part.name} has no column {weight!r} with weights; its columns are {listed(part.schema.names)}"
+        )
     if weight in columns.names:
-        raise BadOption(f"column {weight!r} cannot hold both probabilities and weights")
-    _check_numbers(part, [weight], "weights")
+        raise BadOption(f"column {weight!r} cannot contain both probabilities and weights")
+    _check_numeric(part, [weight], "weights")
 
 
-def _check_numbers(part: Part, names: Any, what: str = "probabilities") -> None:
-    """Refuse columns whose type holds no numbers; those of CSV files are seen when they are parsed."""
+def _check_numeric(part: Part, names: Any, what: str = "probabilities") -> None:
+    """Raise if the type of a column is not numeric. Columns of CSV files are checked when they are parsed."""
     import pyarrow as pa
 
     if part.format.name == "CSV":
@@ -191,11 +209,16 @@ def _check_numbers(part: Part, names: Any, what: str = "probabilities") -> None:
     for name in names:
         kind = part.schema.field(name).type
         inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-        numeric = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)
-        if not numeric and not pa.types.is_boolean(inner):
-            hint = "; choose the columns with probabilities by columns=" if what == "probabilities" else ""
-            raise BadProbabilities(f"column {name!r} of {part.name} holds {kind} values, not {what}{hint}")
-
-
-def _called(parts: list[Part]) -> str:
-    return f"{parts[0].name} has" if len(parts) == 1 else f"the {len(parts)} files have"
+        if (
+            pa.types.is_floating(inner)
+            or pa.types.is_integer(inner)
+            or pa.types.is_decimal(inner)
+            or pa.types.is_boolean(inner)
+        ):
+            continue
+        problem = f"column {name!r} of {part.name} contains {kind} values, not {what}"
+        if what != "probabilities":
+            raise BadProbabilities(problem)
+        raise BadProbabilities(
+            f"{problem}; select the columns with probabilities by {COLUMN_LIST}", options=[COLUMN_LIST]
+        )

@@ -1,4 +1,4 @@
-"""Arrow IPC files (Feather), and streams of record batches."""
+"""Arrow IPC files (Feather) and Arrow IPC streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from baserate.errors import BadFile
-from baserate.tables.base import BATCH_ROWS, Format, Part, Piece, Rows, Source, Writer
+from baserate.tables.base import BATCH_ROWS, Format, OutputFile, Part, Piece, Source, Writer
 from baserate.tables.dialect import Dialect
 from baserate.tables.spool import Spool
 
@@ -18,26 +18,26 @@ _PIECE_ROWS = 8 * BATCH_ROWS
 
 
 class ArrowPart(Part):
-    """An Arrow file, of which single batches and columns can be read."""
+    """An Arrow file. Its record batches and columns can be read separately."""
 
     def __init__(self, source: Source) -> None:
-        self.name, self.below, self.partition = source.name, source.below, source.partition
+        self.name, self.relative_path, self.partition = source.name, source.relative_path, source.partition
         self.format = ArrowFile()
         self._open = source.open
         with self._reading(None) as reader:
             self.schema = reader.schema
-        self._batches: list[int] = []
+        self._batch_rows: list[int] = []
 
-    def load(self, numbers: Sequence[str], *, typed: bool) -> None:
-        with self._reading(numbers) as reader:  # the length of a batch is only known with one of its columns
-            self._batches = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+    def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
+        with self._reading(numeric) as reader:  # The length of a batch is known only after reading a column of it.
+            self._batch_rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
     @property
     def n_rows(self) -> int:
-        return sum(self._batches)
+        return sum(self._batch_rows)
 
     def pieces(self, columns: Sequence[str] | None) -> Iterator[Piece]:
-        for number, n_rows in enumerate(self._batches):
+        for number, n_rows in enumerate(self._batch_rows):
             for start in range(0, n_rows, _PIECE_ROWS):
                 size = min(_PIECE_ROWS, n_rows - start)
                 yield Piece(size, partial(self._read, number, start, size, columns))
@@ -54,11 +54,11 @@ class ArrowPart(Part):
             with pa.ipc.open_file(self._open(), options=options) as reader:
                 yield reader
         except (pa.ArrowException, OSError) as error:
-            raise BadFile(f"{self.name} is not a whole Arrow file: {error}") from None
+            raise BadFile(f"{self.name} is not a complete Arrow file: {error}") from None
 
 
 class ArrowWriter(Writer):
-    """Writes a file or a stream."""
+    """Writes an Arrow file or an Arrow stream."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, *, stream: bool) -> None:
         self._schema = plain_schema(schema)
@@ -72,7 +72,11 @@ class ArrowWriter(Writer):
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The same with dictionaries written out: an Arrow file has one dictionary a column, Parquet one a row group."""
+    """The schema with dictionary types replaced by their value types.
+
+    An Arrow file has one dictionary per column. Parquet files may have a different one in each row group, and streams
+    may change it between batches.
+    """
     fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
     return pa.schema(fields, metadata=schema.metadata)
 
@@ -84,34 +88,33 @@ class ArrowFile(Format):
     suffixes = (".arrow", ".feather", ".ipc")
     magic = (b"ARROW1",)
 
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
         return ArrowPart(source)
 
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
         return ArrowWriter(file, schema, stream=False)
 
 
 class ArrowStream(Format):
-    """Streams, as they go through pipes."""
+    """Arrow streams, which can be sent through pipes."""
 
     name = "Arrow stream"
     suffixes = (".arrows",)
     magic = (b"\xff\xff\xff\xff",)
 
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
         spool = Spool()
         try:
             with pa.ipc.open_stream(source.open()) as stream, spool.writing() as file:
-                # A stream may change a dictionary on its way, which a file cannot.
                 schema = plain_schema(stream.schema)
                 with pa.ipc.new_file(file, schema) as out:
                     for batch in stream:
                         out.write_table(pa.Table.from_batches([batch]).cast(schema))
         except (pa.ArrowException, EOFError) as error:
-            raise BadFile(f"{source.name} is not a whole Arrow stream: {error}") from None
+            raise BadFile(f"{source.name} is not a complete Arrow stream: {error}") from None
         part = ArrowPart(source._replace(open=spool.open))
         part.format = self
         return part
 
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
         return ArrowWriter(file, schema, stream=True)

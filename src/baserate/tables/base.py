@@ -1,7 +1,8 @@
-"""What every format of tables offers: parts that are read in pieces, and writers.
+"""Base classes of the file formats.
 
-A *part* is one file. It is read in *pieces*, each by any thread and at any time, so that several are read at once and
-no more than a few are in memory. A *format* opens parts and makes writers; a new one is one new file in this folder.
+A *part* is one file. It is read in *pieces*: several threads read different pieces at once, and only a few pieces are
+in memory at a time. A *format* opens parts and creates writers. A new format is one new module in this package, listed
+in :mod:`baserate.tables.formats`.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PIECE_BYTES = 64 << 20
-"""A piece has at most about so many bytes, so that a few of them are no burden."""
+"""Approximate maximum size of a piece, so that several pieces fit into memory."""
 
 BATCH_ROWS = 1 << 17
-"""Rows that are taken out of a piece at a time."""
+"""Rows per record batch of a piece."""
 
 
 @contextlib.contextmanager
-def reading(name: str) -> Iterator[None]:
-    """Say which file it is that cannot be read."""
+def name_file_in_errors(name: str) -> Iterator[None]:
+    """Turn errors of pyarrow and of the operating system into a BadFile error that names the file."""
     import pyarrow as pa
 
     try:
         yield
     except UnicodeError as error:
-        raise BadFile(f"{name} cannot be read: its name or its header is not text in UTF-8 ({error})") from None
+        raise BadFile(f"{name} cannot be read: its name or its header is not UTF-8 text ({error})") from None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name} cannot be read: {error}") from None
 
 
 class Piece(NamedTuple):
-    """Some consecutive rows of a part."""
+    """Some consecutive rows of a part, which can be read more than once."""
 
     n_rows: int
     read: Callable[[], Iterator[pa.RecordBatch]]
@@ -51,37 +52,46 @@ class Part(ABC):
     Attributes
     ----------
     name : str
-        What to call it in messages.
-    below : str
-        Its path below the folder that was named, which its adjusted twin gets, too.
+        Name of the file for messages.
+    relative_path : str
+        Path relative to the input folder. The adjusted file has the same path relative to the output folder.
     format : Format
     schema : pyarrow.Schema
-        Columns of the file, before :meth:`load` perhaps not with their final types.
+        Columns of the file. Their types may change in :meth:`prepare`.
     partition : dict
-        Columns that only the path tells, ``country=DE``.
-    own : Columns, optional
-        The columns with probabilities, where the format leaves no choice.
+        Columns that are encoded in the path, such as ``country=DE``.
+    fixed_columns : Columns, optional
+        The columns with probabilities, for formats in which they cannot be chosen.
     """
 
     name: str
-    below: str
+    relative_path: str
     format: Format
     schema: pa.Schema
     partition: dict[str, Any]
-    own: Columns | None = None
+    fixed_columns: Columns | None = None
 
     @property
-    def only_here(self) -> list[str]:
-        """What is in the file besides columns, so that only the same format can carry it."""
+    def format_specific(self) -> list[str]:
+        """Names of contents other than columns, which only a file of the same format can hold."""
         return []
 
-    def load(self, numbers: Sequence[str], *, typed: bool) -> None:  # noqa: B027  # most have nothing to do
-        """Make ready to be read often. ``numbers`` must be numeric; ``typed`` asks for the types of the others."""
+    def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
+        """Prepare the file for repeated reading.
+
+        Parameters
+        ----------
+        numeric : sequence of str
+            Columns that must contain numbers.
+        infer_types : bool
+            Whether types are inferred for the other columns of a text file.
+        """
+        return
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """Rows of the part, once it is loaded."""
+        """Number of rows. Available after :meth:`prepare`."""
 
     @property
     def nothing(self) -> Piece:
@@ -90,7 +100,7 @@ class Part(ABC):
 
     @abstractmethod
     def pieces(self, columns: Sequence[str] | None) -> Iterator[Piece]:
-        """The rows, in their order; of these columns or of all."""
+        """The rows in order, with the given columns or with all."""
 
 
 class Writer(ABC):
@@ -102,22 +112,23 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is left; the file itself is closed by who opened it."""
+        """Write what is still missing. The caller closes the file itself."""
 
-    def abandon(self) -> None:  # noqa: B027  # most have nothing to do
-        """Forget the file, which will be removed."""
+    def abandon(self) -> None:
+        """Release resources after an error. The caller removes the file."""
+        return
 
 
 class Format(ABC):
-    """A kind of file.
+    """A file format.
 
     Attributes
     ----------
     name : str
     suffixes : tuple of str
-        Ends of file names, with the dot.
+        Suffixes of file names, with the dot.
     magic : tuple of bytes
-        How such a file begins, where that can be said.
+        Byte sequences with which files of this format begin. Empty if there is no such sequence.
     """
 
     name: ClassVar[str]
@@ -125,44 +136,54 @@ class Format(ABC):
     magic: ClassVar[tuple[bytes, ...]] = ()
 
     @abstractmethod
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
-        """Open a file; ``member`` is the one name that was said where columns are chosen, if it was one."""
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
+        """Open a file.
 
-    def unify(self, parts: Sequence[Part]) -> None:  # noqa: B027  # most have nothing to do
-        """Give columns whose types were guessed the same types in all parts."""
+        Parameters
+        ----------
+        source : Source
+        dialect : Dialect
+            Delimiter and decimal point of text files.
+        array_name : str or None
+            The option ``columns`` if it is a single name. It selects the matrix of an NPZ file.
+        """
+
+    def unify_types(self, parts: Sequence[Part]) -> None:
+        """Give columns with inferred types the same type in all parts."""
+        return
 
     @abstractmethod
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
-        """A writer that follows the example of a part where that has the same format."""
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
+        """A writer that uses the settings of ``template``, such as its compression, if it has the same format."""
 
-    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
-        """Why such a file cannot hold these columns, or None if it can."""
+    def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
+        """Why a file of this format cannot hold these columns, or None if it can."""
         return None
 
 
 class Source(NamedTuple):
-    """A file to open.
+    """A file that has not been opened yet.
 
     Attributes
     ----------
-    name, below : str
+    name, relative_path : str
         See :class:`Part`.
     open : callable
-        Opens the file for reading, at its beginning; each call gives an independent reader.
+        Opens the file for reading at its beginning. Each call returns an independent reader.
     partition : dict
     path : str, optional
-        Where it is, if it is a plain file of this machine.
+        Path of the file, if it is a regular file on this machine.
     """
 
     name: str
-    below: str
+    relative_path: str
     open: Callable[[], Any]
     partition: dict[str, Any]
     path: str | None = None
 
 
-class Rows(NamedTuple):
-    """What will be written, and the name of the file."""
+class OutputFile(NamedTuple):
+    """Name and contents of a file that will be written."""
 
     name: str
     n_rows: int

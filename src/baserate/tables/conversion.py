@@ -1,4 +1,4 @@
-"""Between Arrow's columns and matrices of numbers."""
+"""Conversion between Arrow columns and NumPy arrays, and the schemas of the output files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from baserate.tables.base import Part
 if TYPE_CHECKING:
     from baserate.tables import Table
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # 007 is a name
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # not 007, which would become 7
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
-    """What a column of this type becomes: floats stay what they are."""
+    """NumPy dtype for a column of this type: floating types are kept, all others become float64."""
     return np.dtype(kind.to_pandas_dtype()) if pa.types.is_floating(kind) else np.dtype(np.float64)
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A column as numbers; what is missing is NaN."""
+    """A column as a NumPy array. Missing values become NaN."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_boolean(column.type):
@@ -37,40 +37,54 @@ def numbers(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) -> NDArray
 
 
 def schemas_of(table: Table) -> list[pa.Schema]:
-    """The columns of each part when they are adjusted: those with probabilities hold floats.
+    """The schema of each part after the adjustment. Columns with probabilities have a floating type.
 
-    One file for all of them also gets the columns that only their folders tell.
+    If all parts are written to one file, it also gets the columns that are encoded in the paths of the parts.
     """
-    schemas = [_adjusted(part.schema, table.columns) for part in table.parts]
+    schemas = [_with_floats(part.schema, table.columns) for part in table.parts]
     if table.destination is None or table.destination.is_folder:
         return schemas
-    return [_with_partition(_together(schemas), table.parts)] * len(schemas)
+    return [_with_partition(_common_schema(schemas), table.parts)] * len(schemas)
 
 
-def _together(schemas: list[pa.Schema]) -> pa.Schema:
-    """The first of schemas that differ at most in what may be missing."""
-    may = {field.name for schema in schemas for field in schema if field.nullable}
-    return pa.schema([f.with_nullable(f.name in may) for f in schemas[0]], metadata=schemas[0].metadata)
+def _common_schema(schemas: list[pa.Schema]) -> pa.Schema:
+    """The common schema of schemas that differ only in which columns are nullable."""
+    nullable = {field.name for schema in schemas for field in schema if field.nullable}
+    return pa.schema([f.with_nullable(f.name in nullable) for f in schemas[0]], metadata=schemas[0].metadata)
 
 
 def replaced(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
-    """Rows of a part with their adjusted columns."""
-    new = {name: answer[:, j - len(columns.names)] for j, name in enumerate(columns.names)}  # of one, the last
+    """Rows of a part with adjusted probabilities.
 
-    def made(one: pa.Field) -> Any:
-        if one.name in new:
-            values = np.ascontiguousarray(new[one.name], dtype=one.type.to_pandas_dtype())
-            return pa.Array.from_buffers(one.type, len(values), [None, pa.py_buffer(values)])  # array() loads pandas
-        if one.name in old.column_names:
-            return old.column(one.name)
-        value = part.partition.get(one.name)
-        told = None if value is None else int(value) if one.type == pa.int64() else str(value)
-        return pa.repeat(pa.scalar(told, one.type), len(answer))
+    Parameters
+    ----------
+    old : pyarrow.Table
+        The rows as read.
+    answer : array of shape (n, k)
+        The adjusted probabilities.
+    schema : pyarrow.Schema
+        Columns of the result. Columns that ``old`` lacks are filled from the path of the part.
+    columns : Columns
+        The columns with probabilities. A single column holds the probability of the second of two classes.
+    part : Part
+    """
+    new = {name: answer[:, j - len(columns.names)] for j, name in enumerate(columns.names)}
 
-    return pa.table([made(one) for one in schema], schema=schema)
+    def column(field: pa.Field) -> Any:
+        if field.name in new:
+            values = np.ascontiguousarray(new[field.name], dtype=field.type.to_pandas_dtype())
+            # Not pa.array(values), which would import pandas.
+            return pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
+        if field.name in old.column_names:
+            return old.column(field.name)
+        text = part.partition.get(field.name)
+        value = None if text is None else int(text) if field.type == pa.int64() else str(text)
+        return pa.repeat(pa.scalar(value, field.type), len(answer))
+
+    return pa.table([column(field) for field in schema], schema=schema)
 
 
-def _adjusted(schema: pa.Schema, columns: Columns) -> pa.Schema:
+def _with_floats(schema: pa.Schema, columns: Columns) -> pa.Schema:
     for name in columns.names:
         at = schema.get_field_index(name)
         kind = schema.field(at).type
@@ -81,12 +95,11 @@ def _adjusted(schema: pa.Schema, columns: Columns) -> pa.Schema:
 def _with_partition(schema: pa.Schema, parts: list[Part]) -> pa.Schema:
     for name in dict.fromkeys(name for part in parts for name in part.partition):
         if name not in schema.names:
-            schema = schema.append(pa.field(name, _narrow([part.partition.get(name) for part in parts])))
+            schema = schema.append(pa.field(name, _partition_type([part.partition.get(name) for part in parts])))
     return schema
 
 
-def _narrow(values: list[Any]) -> pa.DataType:
-    """Whole numbers, if all are; else text."""
-    there = [str(value) for value in values if value is not None]
-    whole = bool(there) and all(_WHOLE.fullmatch(value) for value in there)
-    return pa.int64() if whole else pa.string()
+def _partition_type(values: list[Any]) -> pa.DataType:
+    """int64 if all values that are not None are integers, else string."""
+    texts = [str(value) for value in values if value is not None]
+    return pa.int64() if texts and all(_INTEGER.fullmatch(text) for text in texts) else pa.string()

@@ -1,7 +1,7 @@
-"""Where adjusted tables go: a file, a folder or a pipe, complete or not at all.
+"""Output of adjusted tables to a file, a folder or standard output, completely or not at all.
 
-What is written is *staged* under a temporary name beside its place, and moved there in one step when all is done. Until
-then, and after any error, what was there before is untouched.
+A table is first written under a temporary name next to its destination. When all rows are written, it replaces what was
+there before in one step. Until then, and after an error, the destination is unchanged.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,21 +21,32 @@ import pyarrow as pa
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.columns import Columns
 from baserate.inputs.validation import listed
-from baserate.support.atomic_files import Staging, check_place, staging
+from baserate.support.atomic_files import Staging, check_place, start_staging
 from baserate.tables import formats
-from baserate.tables.base import Format, Part, Rows, Writer
+from baserate.tables.base import Format, OutputFile, Part, Writer
 from baserate.tables.dialect import Dialect
 from baserate.tables.sources import PIPE
 from baserate.tables.spool import Spool
 
 SUCCESS = "_SUCCESS"
-"""The last file of a folder; without it, it is not complete. It lists the others."""
+"""The last file that is written to a folder. It lists the others. A folder without it is incomplete."""
 
-_SIGNED = "written by baserate"
+_SIGNATURE = "written by baserate"  # first line of the file _SUCCESS
 
 
 class Destination:
-    """A place for the adjusted twins of some parts."""
+    """Where the adjusted tables are written.
+
+    Parameters
+    ----------
+    out : str or path
+        A file if the name has the suffix of a format, ``"-"`` for standard output, else a folder.
+    parts : sequence of Part
+        The input files.
+    dialect : Dialect
+    pipe_format : str or None
+        Format for standard output. By default CSV for CSV input, else Arrow.
+    """
 
     def __init__(
         self, out: str | os.PathLike[str], parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
@@ -44,83 +56,95 @@ class Destination:
             raise BadOption(f"out must be a path, not {out!r}")
         self.path = Path(out)
         self.is_pipe = os.fspath(out) == PIPE
-        single = formats.of_name(self.path.name)
-        said_folder = os.fspath(out).endswith(("/", os.sep))
-        self.is_folder = not self.is_pipe and (said_folder or self.path.is_dir() or single is None)
-        self.format: Format | None = single
+        format_of_name = formats.by_suffix(self.path.name)
+        ends_with_slash = os.fspath(out).endswith(("/", os.sep))
+        self.is_folder = not self.is_pipe and (ends_with_slash or self.path.is_dir() or format_of_name is None)
+        self.format: Format | None = format_of_name
+        """None for a folder, whose files have the formats of the input files."""
         if self.is_pipe:
-            self.format = formats.called(pipe_format or _piped(parts[0]))
+            self.format = formats.by_name(pipe_format or _default_pipe_format(parts[0]))
         elif pipe_format is not None:
-            raise BadOption("a format is said for pipes; a file has that of its name")
+            raise BadOption("a format can be chosen only for standard output; that of a file follows from its name")
         elif self.is_folder:
-            self.format = None  # each file has that of its twin
-            if self.path.suffix and not said_folder and not self.path.is_dir():
-                raise BadOption(f"{self.path} does not end as a format does; for a folder, write {self.path}{os.sep}")
-        self._check(parts)
+            self.format = None
+            if self.path.suffix and not ends_with_slash and not self.path.is_dir():
+                raise BadOption(
+                    f"{self.path} does not end with the suffix of a known format; for a folder, write "
+                    f"{self.path}{os.sep}"
+                )
+        if not self.is_pipe:
+            self._check_path(parts)
 
-    def _check(self, parts: Sequence[Part]) -> None:
-        if self.is_pipe:
-            return
+    def _check_path(self, parts: Sequence[Part]) -> None:
         check_place(self.path)
         if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
-            raise BadOption(f"{self.path} is there and is no table; choose a name with an ending, such as .parquet")
-        here = self.path.resolve()
+            raise BadOption(f"{self.path} exists and is not a table; choose a name with a suffix, such as .parquet")
+        output = self.path.resolve()
         for part in parts:
             read = Path(part.name).resolve()
-            if read.exists() and (here in (read, *read.parents) or (here.is_file() and read.samefile(here))):
-                raise BadOption(f"{self.path} is what is read; write to another place, so that the predictions stay")
-        twice = [name for name, times in Counter(part.below for part in parts).items() if times > 1]
-        if self.is_folder and twice:
-            raise BadOption(f"two of the files would be {self.path / twice[0]}; write them to one file, or one by one")
-        if self.is_folder and self.path.is_dir():
-            strange = _not_ours(self.path)
-            if strange is not None:
-                raise BadOption(
-                    f"the folder {self.path} is there, and baserate has not written all of it: {strange}; choose "
-                    "another name, or remove it first"
-                )
+            if read.exists() and (output in (read, *read.parents) or (output.is_file() and read.samefile(output))):
+                raise BadOption(f"{self.path} is also an input; write to another path, so that the input is kept")
+        if self.is_folder:
+            self._check_folder(parts)
+
+    def _check_folder(self, parts: Sequence[Part]) -> None:
+        repeated = [path for path, times in Counter(part.relative_path for part in parts).items() if times > 1]
+        if repeated:
+            raise BadOption(
+                f"two of the files would be written to {self.path / repeated[0]}; write all rows to one file, or "
+                "adjust the files one by one"
+            )
+        foreign = _foreign_content(self.path) if self.path.is_dir() else None
+        if foreign is not None:
+            raise BadOption(
+                f"the folder {self.path} exists, and its content was not all written by baserate: {foreign}; choose "
+                "another name, or remove it first"
+            )
 
     @property
     def typed(self) -> bool:
-        """Whether columns that are text in a CSV file need types."""
+        """Whether text columns of CSV input need types."""
         return self.format is not None and self.format.name != "CSV"
 
     def check_columns(self, parts: Sequence[Part], schema: pa.Schema, columns: Columns) -> None:
-        """Refuse columns that the format cannot hold, and files of which something would be lost."""
+        """Raise if the format cannot hold the columns, or if other contents of the input would be lost."""
         part = parts[0]
-        kind = self.format or part.format
-        lost = [name for one in parts for name in one.only_here]
-        if lost and (kind.name != part.format.name or (len(parts) > 1 and not self.is_folder)):
+        output_format = self.format or part.format
+        lost = [name for one in parts for name in one.format_specific]
+        if lost and (output_format.name != part.format.name or (len(parts) > 1 and not self.is_folder)):
             raise BadOption(f"{self.path} would lose {listed(lost)}; write to a folder, or to {part.format.name}")
-        reason = kind.refuses(schema, part, Rows(str(self.path), 0, columns, self.dialect))
+        reason = output_format.unsupported_reason(schema, part, OutputFile(str(self.path), 0, columns, self.dialect))
         if reason is not None:
-            raise BadOption(f"{self.path} cannot be {kind.name}: {reason}; choose another format, such as Parquet")
+            raise BadOption(
+                f"{self.path} cannot be written as {output_format.name}: {reason}; choose another format, such as "
+                "Parquet"
+            )
 
     def stage(self, parts: Sequence[Part], schemas: Sequence[pa.Schema], columns: Columns) -> Staged:
-        """Begin to write, beside anything that is there."""
+        """Prepare to write under a temporary name."""
         if self.is_folder:
             return StagedFolder(self, parts, schemas, columns)
         return StagedFile(self, parts, schemas, columns)
 
-    def writer(self, file: BinaryIO, name: str, part: Part, schema: pa.Schema, rows: tuple[int, Columns]) -> Writer:
-        """A writer of one file."""
-        return (self.format or part.format).writer(file, schema, part, Rows(name, *rows, self.dialect))
+    def writer(self, file: BinaryIO, template: Part, schema: pa.Schema, output: OutputFile) -> Writer:
+        """A writer for one file."""
+        return (self.format or template.format).writer(file, schema, template, output)
 
 
-class Staged:
-    """A table that is being written."""
+class Staged(ABC):
+    """A table that is being written under a temporary name."""
 
     _writer: Writer | None = None
 
     def __init__(
-        self, place: Destination, parts: Sequence[Part], schemas: Sequence[pa.Schema], columns: Columns
+        self, destination: Destination, parts: Sequence[Part], schemas: Sequence[pa.Schema], columns: Columns
     ) -> None:
-        self.place, self.parts, self.schemas, self.columns = place, parts, schemas, columns
+        self.destination, self.parts, self.schemas, self.columns = destination, parts, schemas, columns
         self._stack = contextlib.ExitStack()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Staged]:
-        """Write all; after an error nothing is left of it."""
+        """Open the output inside a ``with`` block. After an error, remove it."""
         try:
             with self._stack:
                 self._begin()
@@ -135,42 +159,45 @@ class Staged:
             self.discard()
             raise
 
+    @abstractmethod
     def _begin(self) -> None:
-        raise NotImplementedError
+        """Create the temporary file or folder."""
 
+    @abstractmethod
     def _end(self) -> None:
-        raise NotImplementedError
+        """Complete the temporary file or folder."""
 
+    @abstractmethod
     def write(self, number: int, table: pa.Table) -> None:
-        """Write rows of the part with this number; parts come in order."""
-        raise NotImplementedError
+        """Write rows of the part with this number. The parts must come in order."""
 
+    @abstractmethod
     def commit(self) -> None:
-        """Put what was written in its place."""
-        raise NotImplementedError
+        """Move the output to its destination."""
 
+    @abstractmethod
     def discard(self) -> None:
-        """Remove what was written."""
-        raise NotImplementedError
+        """Remove the output."""
 
 
 class StagedFile(Staged):
-    """All parts in one file, or one pipe."""
+    """All parts in one file, or on standard output."""
 
     _spool: Spool | None = None
     _staging: Staging | None = None
 
     def _begin(self) -> None:
-        rows = sum(part.n_rows for part in self.parts), self.columns
-        if self.place.is_pipe:
-            # A pipe takes nothing back, so it gets only what is right for certain.
+        to = self.destination
+        if to.is_pipe:
+            # Not directly to standard output: what was written there could not be taken back after an error.
             self._spool = Spool()
             file = self._stack.enter_context(self._spool.writing())
         else:
-            self._staging = staging(self.place.path)
+            self._staging = start_staging(to.path)
             file = self._stack.enter_context(self._staging.file())
-        name = "standard output" if self.place.is_pipe else str(self.place.path)
-        self._writer = self.place.writer(file, name, self.parts[0], self.schemas[0], rows)
+        name = "standard output" if to.is_pipe else str(to.path)
+        output = OutputFile(name, sum(part.n_rows for part in self.parts), self.columns, to.dialect)
+        self._writer = to.writer(file, self.parts[0], self.schemas[0], output)
 
     def write(self, number: int, table: pa.Table) -> None:
         assert self._writer is not None
@@ -196,63 +223,69 @@ class StagedFile(Staged):
 
 
 class StagedFolder(Staged):
-    """A folder in which each part has a twin."""
+    """A folder with one file per part."""
 
-    _number = -1
-    _current: contextlib.ExitStack
+    _staging: Staging | None = None
 
     def _begin(self) -> None:
-        self._staging = staging(self.place.path)
+        self._staging = start_staging(self.destination.path)
         self._folder = self._staging.folder()
-        self._number, self._writer, self._current = -1, None, contextlib.ExitStack()
+        self._number, self._writer, self._open_file = -1, None, contextlib.ExitStack()
 
     def write(self, number: int, table: pa.Table) -> None:
         if number != self._number:
-            self._close()
+            self._close_file()
             self._number = number
-            self._open(self.parts[number], self.schemas[number])
+            self._start_file(self.parts[number], self.schemas[number])
         assert self._writer is not None
         self._writer.write(table)
 
-    def _open(self, part: Part, schema: pa.Schema) -> None:
-        path = self._folder / part.below
+    def _start_file(self, part: Part, schema: pa.Schema) -> None:
+        assert self._staging is not None
+        path = self._folder / part.relative_path
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._current.enter_context(self._staging.member(path))
-        name = str(self.place.path / part.below)
-        self._writer = self.place.writer(file, name, part, schema, (part.n_rows, self.columns))
+        file = self._open_file.enter_context(self._staging.member(path))
+        name = str(self.destination.path / part.relative_path)
+        output = OutputFile(name, part.n_rows, self.columns, self.destination.dialect)
+        self._writer = self.destination.writer(file, part, schema, output)
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._writer is not None:
             self._writer.close()
-        self._current.close()
+        self._open_file.close()
         self._writer = None
 
     def _end(self) -> None:
-        self._close()
-        lines = [_SIGNED, *(part.below for part in self.parts)]
+        assert self._staging is not None
+        self._close_file()
+        lines = [_SIGNATURE, *(part.relative_path for part in self.parts)]
         with self._staging.member(self._folder / SUCCESS) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
     def commit(self) -> None:
+        assert self._staging is not None
         self._staging.commit()
 
     def discard(self) -> None:
-        with contextlib.suppress(Exception):  # a writer that failed fails again when it is closed
-            self._current.close()
-        if hasattr(self, "_staging"):
-            self._staging.discard()
+        if self._staging is None:
+            return
+        with contextlib.suppress(Exception):  # Closing may fail for the same reason as writing.
+            self._open_file.close()
+        self._staging.discard()
 
 
-def _not_ours(folder: Path) -> str | None:
-    """What in a folder is not of an earlier adjustment, which may be replaced; None if all is."""
-    inside = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-    if not inside:
+def _foreign_content(folder: Path) -> str | None:
+    """Why a folder cannot be replaced: content that was not written by baserate. None if there is none."""
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if not files:
         return None
-    signed = (folder / SUCCESS).read_bytes().decode(errors="replace").split("\n") if SUCCESS in inside else [""]
-    if signed[0] != _SIGNED:
-        return f"its {SUCCESS} is not of baserate" if SUCCESS in inside else f"it has no {SUCCESS}"
-    return next(iter(sorted(inside - {SUCCESS, *signed[1:]})), None)
+    if SUCCESS not in files:
+        return f"it has no file {SUCCESS}"
+    signature, *written = (folder / SUCCESS).read_bytes().decode(errors="replace").split("\n")
+    if signature != _SIGNATURE:
+        return f"another program wrote its file {SUCCESS}"
+    return next(iter(sorted(files - {SUCCESS, *written})), None)
 
 
-def _piped(part: Part) -> str:
+def _default_pipe_format(part: Part) -> str:
     return "csv" if part.format.name == "CSV" else "arrow"

@@ -1,30 +1,44 @@
-"""How numbers and columns are set apart in text."""
+"""Delimiter and decimal point of CSV files."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from baserate.errors import BadOption
+from baserate.errors import BadOption, Option
+
+_SEMICOLON = Option("delimiter", "';'")
 
 
 class Dialect(NamedTuple):
-    """Of CSV files; without a delimiter it is a tab for names that end in ``.tsv``, and else a comma."""
+    """Delimiter and decimal point of CSV files.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        By default a tab for names that end in ``.tsv`` or ``.tab``, and a comma for others.
+    decimal : str
+    """
 
     delimiter: str | None = None
     decimal: str = "."
 
-    def checked(self) -> Dialect:
-        """Refuse what makes no sense."""
-        mark = "\t" if self.delimiter == "\\t" else self.delimiter
-        if mark is not None and not (isinstance(mark, str) and len(mark) == 1 and mark.isascii()):
-            raise BadOption(f"the delimiter must be one character, such as ';', not {mark!r}")
+    def validated(self) -> Dialect:
+        """Check the characters. A backslash followed by "t", as typed in a shell, stands for a tab."""
+        delimiter = "\t" if self.delimiter == "\\t" else self.delimiter
+        if delimiter is not None and not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()):
+            raise BadOption(f"the delimiter must be one character, such as ';', not {delimiter!r}")
         if self.decimal not in (".", ","):
             raise BadOption(f"the decimal point must be '.' or ',', not {self.decimal!r}")
-        return self._replace(delimiter=mark)
+        return self._replace(delimiter=delimiter)
 
-    def delimiter_of(self, name: str) -> str:
+    def delimiter_for(self, name: str) -> str:
         """The delimiter of a file with this name."""
-        mark = self.delimiter or ("\t" if name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ",")
-        if mark == self.decimal:
-            raise BadOption("a comma cannot be decimal point and delimiter at once; say which delimiter there is")
-        return mark
+        has_tabs = name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
+        delimiter = self.delimiter or ("\t" if has_tabs else ",")
+        if delimiter == self.decimal:
+            raise BadOption(
+                f"the delimiter and the decimal point are both {delimiter!r}. Pass the delimiter of the file, for "
+                f"example {_SEMICOLON}",
+                options=[_SEMICOLON],
+            )
+        return delimiter

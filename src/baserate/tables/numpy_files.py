@@ -1,4 +1,4 @@
-"""NumPy's files: a matrix (NPY), or several arrays of which one is the matrix (NPZ)."""
+"""NumPy files: a single matrix (NPY), or several arrays, one of which is the matrix of predictions (NPZ)."""
 
 from __future__ import annotations
 
@@ -12,32 +12,44 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from baserate.errors import BadFile, BadOption
+from baserate.errors import BadFile, BadOption, Option
 from baserate.inputs.columns import Columns
 from baserate.inputs.validation import as_matrix, listed
-from baserate.tables.base import BATCH_ROWS, Format, Part, Piece, Rows, Source, Writer
+from baserate.tables.base import BATCH_ROWS, Format, OutputFile, Part, Piece, Source, Writer
 from baserate.tables.dialect import Dialect
+
+_ARRAY_NAME = Option("columns", "'name'")
 
 
 class MatrixPart(Part):
-    """A matrix of which stretches of rows can be read.
+    """The matrix of a NumPy file, and the other arrays of an NPZ file.
 
-    Its columns are called ``p_0``, ``p_1``, ..., or ``p_`` and the class where the file names the classes.
+    The columns of the matrix are called ``p_0``, ``p_1``, ..., or ``p_`` followed by the class name if the file has an
+    array ``classes``. Other arrays with one value per row are columns, too.
+
+    Attributes
+    ----------
+    arrays : dict
+        All arrays of an NPZ file; empty for an NPY file.
+    matrix_name : str
+        Name of the matrix among them.
+    compressed : bool
     """
 
     def __init__(self, source: Source, kind: Format, matrix: NDArray[Any], classes: Sequence[str] | None) -> None:
-        self.name, self.below, self.partition, self.format = source.name, source.below, source.partition, kind
+        self.name, self.relative_path, self.partition = source.name, source.relative_path, source.partition
+        self.format = kind
         as_matrix(matrix[:1] if matrix.ndim == 2 else matrix, what=self.name)
         self._matrix = matrix
         k = matrix.shape[1]
         columns = [f"p_{c}" for c in (range(k) if classes is None else classes)]
-        self.own = Columns(tuple(columns), None if classes is None else tuple(classes))
-        native = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 8
-        dtype = matrix.dtype.newbyteorder("=") if native else np.dtype(np.float64)
+        self.fixed_columns = Columns(tuple(columns), None if classes is None else tuple(classes))
+        has_arrow_type = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 8
+        dtype = matrix.dtype.newbyteorder("=") if has_arrow_type else np.dtype(np.float64)
         self.schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name in columns])
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.member = ""
-        self.packed = False
+        self.matrix_name = ""
+        self.compressed = False
 
     @property
     def n_rows(self) -> int:
@@ -55,51 +67,51 @@ class MatrixPart(Part):
 
     def _column(self, name: str, rows: NDArray[Any], start: int) -> pa.Array:
         kind = self.schema.field(name).type
-        at = self.own.names.index(name) if self.own is not None and name in self.own.names else None
-        values = self.arrays[name][start : start + len(rows)] if at is None else rows[:, at]
-        if at is not None:
+        if self.fixed_columns is not None and name in self.fixed_columns.names:
+            values = rows[:, self.fixed_columns.names.index(name)]
             return pa.array(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()), kind)
+        values = self.arrays[name][start : start + len(rows)]
         return pa.array(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")), kind)
 
     @property
-    def only_here(self) -> list[str]:
-        return [name for name in self.arrays if name not in (*self.schema.names, self.member, "classes")]
+    def format_specific(self) -> list[str]:
+        return [name for name in self.arrays if name not in (*self.schema.names, self.matrix_name, "classes")]
 
 
 class Npy(Format):
-    """NPY."""
+    """NPY files."""
 
     name = "NPY"
     suffixes = (".npy",)
     magic = (b"\x93NUMPY",)
 
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
-        if member is not None:
-            raise BadOption(f"{source.name} is one matrix without names, of which no columns can be chosen")
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
+        if array_name is not None:
+            raise BadOption(f"{source.name} contains one matrix without names, so columns cannot select a part of it")
         try:
-            if source.path is not None:  # a map of the file: only what is read comes into memory
+            if source.path is not None:  # memory-mapped, so that only the rows in use are in memory
                 matrix = np.load(source.path, mmap_mode="r", allow_pickle=False)
             else:
                 matrix = np.load(io.BytesIO(source.open().read()), allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise BadFile(f"{source.name} is not a whole NPY file of numbers: {error}") from None
+            raise BadFile(f"{source.name} is not a complete NPY file of numbers: {error}") from None
         return MatrixPart(source, self, matrix, None)
 
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
-        return NpyWriter(file, schema, rows)
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
+        return NpyWriter(file, schema, output)
 
-    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
-        lost = [name for name in schema.names if name not in rows.columns.names]
-        return f"it holds one matrix, so the columns {listed(lost)} would be lost" if lost else None
+    def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
+        lost = [name for name in schema.names if name not in output.columns.names]
+        return f"it contains only one matrix, so the columns {listed(lost)} would be lost" if lost else None
 
 
 class NpyWriter(Writer):
-    """Writes a matrix, row by row."""
+    """Writes the header of a matrix, and then its rows piece by piece."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, rows: Rows) -> None:
-        self._file, self._columns = file, [name for name in schema.names if name in rows.columns.names]
+    def __init__(self, file: BinaryIO, schema: pa.Schema, output: OutputFile) -> None:
+        self._file, self._columns = file, [name for name in schema.names if name in output.columns.names]
         self._dtype = np.result_type(*(schema.field(name).type.to_pandas_dtype() for name in self._columns))
-        shape = (rows.n_rows, len(self._columns))
+        shape = (output.n_rows, len(self._columns))
         header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
 
@@ -112,89 +124,99 @@ class NpyWriter(Writer):
 
 
 class Npz(Format):
-    """NPZ, which is read and written as a whole, in memory."""
+    """NPZ files. They are read and written as a whole, in memory."""
 
     name = "NPZ"
     suffixes = (".npz",)
     magic = (b"PK\x03\x04", b"PK\x05\x06")
 
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
-        arrays, packed = _arrays(source)
-        name = _matrix_among(arrays, member, source.name)
-        matrix, classes = arrays[name], arrays.get("classes")
-        named = classes is not None and classes.shape == (matrix.shape[1],)
-        part = MatrixPart(source, self, matrix, [str(c) for c in classes] if named and classes is not None else None)
-        part.arrays, part.member, part.packed = arrays, name, packed
-        for one, values in arrays.items():
-            if values.shape == (len(matrix),) and one not in part.schema.names and values.dtype.kind in "biufUSmM":
-                part.schema = part.schema.append(pa.field(one, pa.array(values[:1]).type))
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
+        arrays, compressed = _read_arrays(source)
+        matrix_name = _choose_matrix(arrays, array_name, source.name)
+        matrix, classes = arrays[matrix_name], arrays.get("classes")
+        class_names = None
+        if classes is not None and classes.shape == (matrix.shape[1],):
+            class_names = [str(c) for c in classes]
+        part = MatrixPart(source, self, matrix, class_names)
+        part.arrays, part.matrix_name, part.compressed = arrays, matrix_name, compressed
+        for name, values in arrays.items():
+            if values.shape == (len(matrix),) and name not in part.schema.names and values.dtype.kind in "biufUSmM":
+                part.schema = part.schema.append(pa.field(name, pa.array(values[:1]).type))
         return part
 
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
-        return NpzWriter(file, schema, like, rows)
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
+        return NpzWriter(file, schema, template, output)
 
-    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
+    def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        return f"the columns {listed(nested)} hold lists or structures" if nested else None
+        return f"the columns {listed(nested)} contain lists or structs" if nested else None
 
 
 class NpzWriter(Writer):
-    """Collects the matrix, and writes it with the other arrays in the end."""
+    """Collects the rows, and writes the matrix and the other arrays when it is closed."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> None:
-        self._file, self._like = file, like
-        self._columns = [name for name in schema.names if name in rows.columns.names]
-        found = dict(zip(rows.columns.names, rows.columns.classes or (), strict=False))
-        self._classes = [str(found[name]) for name in self._columns] if len(self._columns) == len(found) else None
+    def __init__(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> None:
+        self._file, self._template = file, template
+        self._columns = [name for name in schema.names if name in output.columns.names]
+        class_of = dict(zip(output.columns.names, output.columns.classes or (), strict=False))
+        has_classes = len(self._columns) == len(class_of)
+        self._classes = [str(class_of[name]) for name in self._columns] if has_classes else None
         self._tables: list[pa.Table] = []
 
     def write(self, table: pa.Table) -> None:
         self._tables.append(table)
 
     def close(self) -> None:
-        table = pa.concat_tables(self._tables)
+        table, template = pa.concat_tables(self._tables), self._template
         matrix = np.stack([table.column(name).to_numpy() for name in self._columns], axis=1)
-        like, arrays, packed = self._like, {}, False
-        if isinstance(like, MatrixPart) and like.arrays:
-            arrays, packed = like.arrays | {like.member: matrix}, like.packed
+        compressed = False
+        if isinstance(template, MatrixPart) and template.arrays:
+            arrays, compressed = template.arrays | {template.matrix_name: matrix}, template.compressed
         else:
             others = [name for name in table.column_names if name not in self._columns]
-            arrays = {name: _plain(table.column(name)) for name in others} | {"probs": matrix}
+            arrays = {name: _without_objects(table.column(name)) for name in others} | {"probs": matrix}
             if self._classes is not None:
                 arrays["classes"] = np.array(self._classes)
-        # Not by savez, to which an array called "file" could not be told.
-        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+        # Not np.savez(file, **arrays): it would fail for an array called "file".
+        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def _plain(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column as an array without Python objects."""
+def _without_objects(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as an array without Python objects, which could only be read by unpickling."""
     values = column.to_numpy()
     return values if values.dtype.kind != "O" else np.array(["" if v is None else str(v) for v in column.to_pylist()])
 
 
-def _arrays(source: Source) -> tuple[dict[str, NDArray[Any]], bool]:
+def _read_arrays(source: Source) -> tuple[dict[str, NDArray[Any]], bool]:
+    """All arrays of an NPZ file, and whether they were compressed."""
     data = io.BytesIO(source.open().read())
     try:
         with zipfile.ZipFile(data) as archive:
             entries = archive.infolist()
         if not entries or not all(entry.filename.endswith(".npy") for entry in entries):
-            raise BadFile(f"{source.name} is a zip archive, but not one of NumPy; take out the table in it first")
+            raise BadFile(f"{source.name} is a zip archive, but not an NPZ file; extract the table from it first")
         with np.load(data, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
     except BadFile:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{source.name} is not a whole NPZ file: {error}") from None
+        raise BadFile(f"{source.name} is not a complete NPZ file: {error}") from None
     return arrays, any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
 
 
-def _matrix_among(arrays: dict[str, NDArray[Any]], member: str | None, name: str) -> str:
+def _choose_matrix(arrays: dict[str, NDArray[Any]], array_name: str | None, name: str) -> str:
+    """Name of the array that holds the predictions."""
     matrices = [n for n, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiub"]
-    if member is not None and member not in matrices:
-        raise BadOption(f"columns names {member!r}, but the matrices of {name} are {listed(matrices)}")
-    if member is None and len(matrices) != 1:
-        raise BadOption(f"{name} has {len(matrices)} matrices, {listed(matrices)}; say which one by columns='name'")
-    return matrices[0] if member is None else member
+    if array_name is not None and array_name not in matrices:
+        raise BadOption(f"columns is {array_name!r}, but the matrices of {name} are {listed(matrices)}")
+    if array_name is None and not matrices:
+        raise BadOption(f"{name} contains no matrix of numbers")
+    if array_name is None and len(matrices) > 1:
+        raise BadOption(
+            f"{name} contains {len(matrices)} matrices, {listed(matrices)}; select one by {_ARRAY_NAME}",
+            options=[_ARRAY_NAME],
+        )
+    return matrices[0] if array_name is None else array_name

@@ -1,4 +1,7 @@
-"""Parquet files. A piece is a row group; what is written has the row groups, codecs and metadata of what was read."""
+"""Parquet files.
+
+A piece is a row group. The adjusted file has the row groups, compression and metadata of the input file.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,38 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from baserate.errors import BadFile
-from baserate.tables.base import BATCH_ROWS, PIECE_BYTES, Format, Part, Piece, Rows, Source, Writer, reading
+from baserate.tables.base import (
+    BATCH_ROWS,
+    PIECE_BYTES,
+    Format,
+    OutputFile,
+    Part,
+    Piece,
+    Source,
+    Writer,
+    name_file_in_errors,
+)
 from baserate.tables.dialect import Dialect
 
 
 class ParquetPart(Part):
-    """A Parquet file, or some of its row groups."""
+    """A Parquet file, or some of its row groups.
+
+    Parameters
+    ----------
+    source : Source
+    groups : sequence of int, optional
+        Numbers of the row groups. By default all.
+    """
 
     def __init__(self, source: Source, groups: Sequence[int] | None = None) -> None:
-        self.name, self.below, self.partition = source.name, source.below, source.partition
+        self.name, self.relative_path, self.partition = source.name, source.relative_path, source.partition
         self.format = Parquet()
         self._open = source.open
         try:
             file = pq.ParquetFile(self._open())
         except (pa.ArrowException, OSError) as error:
-            raise BadFile(f"{self.name} is not a whole Parquet file: {error}") from None
+            raise BadFile(f"{self.name} is not a complete Parquet file: {error}") from None
         self.metadata = file.metadata
         self.schema = file.schema_arrow
         self._groups = range(self.metadata.num_row_groups) if groups is None else groups
@@ -42,39 +62,40 @@ class ParquetPart(Part):
             if n_bytes <= PIECE_BYTES:
                 yield Piece(n_rows, partial(self._read, group, columns, BATCH_ROWS))
                 continue
-            # Too large to be held several times, so this one is read in order, a stretch at a time.
+            # Several row groups of this size may not fit into memory, so this one is read here, some rows at a time.
             for batch in self._read(group, columns, max(n_rows * PIECE_BYTES // n_bytes, 1)):
                 yield Piece(batch.num_rows, partial(iter, (batch,)))
 
     def _size(self, group: int, columns: Sequence[str] | None) -> tuple[int, int]:
-        about = self.metadata.row_group(group)
-        leaves = [about.column(i) for i in range(about.num_columns)]
-        wanted = [leaf for leaf in leaves if columns is None or leaf.path_in_schema.split(".")[0] in columns]
-        return about.num_rows, sum(leaf.total_uncompressed_size for leaf in wanted)
+        """Number of rows of a row group, and number of bytes of the given columns."""
+        metadata = self.metadata.row_group(group)
+        leaves = [metadata.column(i) for i in range(metadata.num_columns)]
+        chosen = [leaf for leaf in leaves if columns is None or leaf.path_in_schema.split(".")[0] in columns]
+        return metadata.num_rows, sum(leaf.total_uncompressed_size for leaf in chosen)
 
     def _read(self, group: int, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        with reading(self.name):
+        with name_file_in_errors(self.name):
             yield from self._file().iter_batches(
                 batch_rows, row_groups=[group], columns=None if columns is None else list(columns), use_threads=False
             )
 
     def _file(self) -> Any:
-        """The file, opened once by each thread for as long as it reads nothing else."""
-        if getattr(_open, "part", None) is not self:
-            _open.part, _open.file = self, None  # the one before is closed when nobody reads it
-            opened = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
-            _open.file = pq.ParquetFile(self._open(), **opened)
-        return _open.file
+        """The opened file. Each thread opens it once and keeps it until it reads another part."""
+        if getattr(_opened, "part", None) is not self:
+            _opened.part, _opened.file = self, None  # releases the previous file
+            options = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
+            _opened.file = pq.ParquetFile(self._open(), **options)
+        return _opened.file
 
 
-_open = threading.local()
+_opened = threading.local()
 
 
 class ParquetWriter(Writer):
-    """Writes one row group for each piece."""
+    """Writes one row group per piece."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> None:
-        self._writer = pq.ParquetWriter(file, schema, **_like(like, schema, rows))
+    def __init__(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> None:
+        self._writer = pq.ParquetWriter(file, schema, **_writer_options(template, schema, output))
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
@@ -83,50 +104,52 @@ class ParquetWriter(Writer):
         self._writer.close()
 
     def abandon(self) -> None:
-        with contextlib.suppress(Exception):  # the disk may be full, and would be again when it is collected
+        with contextlib.suppress(Exception):  # for example because the disk is full
             self._writer.close()
-        self._writer.is_open = False
+        self._writer.is_open = False  # or its finalizer would try to close it again
 
 
 class Parquet(Format):
-    """Parquet."""
+    """Parquet files."""
 
     name = "Parquet"
     suffixes = (".parquet", ".pq", ".parq")
     magic = (b"PAR1", b"PARE")
 
-    def part(self, source: Source, dialect: Dialect, member: str | None) -> Part:
+    def open_part(self, source: Source, dialect: Dialect, array_name: str | None) -> Part:
         return ParquetPart(source)
 
-    def writer(self, file: BinaryIO, schema: pa.Schema, like: Part, rows: Rows) -> Writer:
-        return ParquetWriter(file, schema, like, rows)
+    def writer(self, file: BinaryIO, schema: pa.Schema, template: Part, output: OutputFile) -> Writer:
+        return ParquetWriter(file, schema, template, output)
 
-    def refuses(self, schema: pa.Schema, like: Part, rows: Rows) -> str | None:
+    def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
         try:
             pq.write_table(schema.empty_table(), io.BytesIO())
         except (pa.ArrowException, NotImplementedError) as error:
-            return f"it has a column of a type that Parquet does not know ({error})"
+            return f"a column has a type that Parquet does not support ({error})"
         return None
 
 
-def _like(part: Part, schema: pa.Schema, rows: Rows) -> dict[str, Any]:
-    """Options that make a file like another one."""
-    # Hardly two adjusted probabilities are equal, so a dictionary of them would be made in vain.
-    others = {name for name in schema.names if name not in rows.columns.names}
-    if not isinstance(part, ParquetPart) or part.metadata.num_row_groups == 0:
+def _writer_options(template: Part, schema: pa.Schema, output: OutputFile) -> dict[str, Any]:
+    """Options of the writer that keep the compression, dictionaries and sort order of the input file."""
+    # Adjusted probabilities are nearly all distinct, so a dictionary of them would only cost time.
+    others = {name for name in schema.names if name not in output.columns.names}
+    if not isinstance(template, ParquetPart) or template.metadata.num_row_groups == 0:
         return {"use_dictionary": sorted(others)}
-    group = part.metadata.row_group(0)
+    group = template.metadata.row_group(0)
     leaves = {leaf.path_in_schema: leaf for leaf in (group.column(i) for i in range(group.num_columns))}
-    top = {path: path.split(".")[0] for path in leaves}
-    with_dictionary = [p for p, leaf in leaves.items() if leaf.has_dictionary_page and top[p] in others]
+    column_of = {path: path.split(".")[0] for path in leaves}
+    with_dictionary = [p for p, leaf in leaves.items() if leaf.has_dictionary_page and column_of[p] in others]
     sorting = group.sorting_columns
-    ordered = [one for one in sorting if top[list(leaves)[one.column_index]] in others]
+    # The rows are no longer sorted by a column that was adjusted.
+    still_sorted = all(column_of[list(leaves)[one.column_index]] in others for one in sorting)
     return {
         "compression": {path: _codec(leaf.compression) for path, leaf in leaves.items()},
         "use_dictionary": with_dictionary,
-        "sorting_columns": ordered if ordered and len(ordered) == len(sorting) else None,
+        "sorting_columns": sorting if sorting and still_sorted else None,
     }
 
 
 def _codec(name: str) -> str:
+    """The name of a codec for the writer, from its name in the metadata."""
     return {"UNCOMPRESSED": "none", "LZ4_RAW": "lz4"}.get(name, name.lower())

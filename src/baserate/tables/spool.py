@@ -1,4 +1,4 @@
-"""Temporary files for what can only be read once, or is slow to read."""
+"""Temporary files for input that can only be read once, such as a pipe, or that is slow to parse."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from typing import Any, BinaryIO
 
 from baserate.errors import BadFile
 
-_FOLDER = Path("/proc/self/fd")
+_OPEN_FILES = Path("/proc/self/fd")
 
 
 class Spool:
-    """A file in the folder for temporary files (``TMPDIR``); it is gone when nobody uses it, however that ends."""
+    """A temporary file that is removed when it is no longer used. On Linux this holds even if the process is killed.
+
+    It is in the folder for temporary files, which the environment variable ``TMPDIR`` sets.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="baserate-")  # noqa: SIM115  # open as long as it is used
+        self._file = tempfile.TemporaryFile(prefix="baserate-")  # noqa: SIM115  # stays open as long as the object
         weakref.finalize(self, self._file.close)
-        self._path = _FOLDER / str(self._file.fileno())
-        if not self._path.exists():  # a system where a file without a name cannot be opened again
+        self._path = _OPEN_FILES / str(self._file.fileno())
+        if not self._path.exists():  # Systems other than Linux cannot open a file without a name a second time.
             folder = tempfile.mkdtemp(prefix="baserate-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._path = Path(folder) / "spool"
@@ -32,7 +35,7 @@ class Spool:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """The empty file, to be filled once."""
+        """Open the empty file for writing."""
         try:
             with self._path.open("r+b", buffering=1 << 20) as file:
                 yield file
@@ -40,10 +43,13 @@ class Spool:
             if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
                 raise
             folder = tempfile.gettempdir()
-            raise BadFile(f"no space for a temporary file in {folder}; set TMPDIR to a folder with more") from None
+            raise BadFile(
+                f"there is not enough space for a temporary file in {folder}; set the environment variable TMPDIR to a "
+                "folder with more space"
+            ) from None
 
     def open(self) -> Any:
-        """A reader of its own position."""
+        """Open the file for reading. Each reader has its own position."""
         import pyarrow as pa
 
         return pa.OSFile(os.fspath(self._path))

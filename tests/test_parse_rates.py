@@ -1,4 +1,4 @@
-"""Rates as they are typed, and as they stand in small files."""
+"""Rates.parse: strings from the command line, and CSV and JSON files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from baserate.errors import BadFile, BadRates
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("cat=0.2,dog=0.8", br.Rates.exact({"cat": 0.2, "dog": 0.8})),
         (" dog = 80% , cat=0.2,", br.Rates.exact({"cat": 0.2, "dog": 0.8})),
@@ -27,21 +27,21 @@ from baserate.errors import BadFile, BadRates
         ("exact:cat=0.2,dog=0.8", br.Rates.exact({"cat": 0.2, "dog": 0.8})),
     ],
 )
-def test_what_is_typed(text: str, meant: br.Rates) -> None:
-    heard = br.Rates.parse(text, 0.9)
-    assert type(heard) is type(meant)
-    assert heard.certainty == meant.certainty
-    on = [rates.on(("cat", "dog"), 2).bounds(batch_size=50) for rates in (heard, meant)]
-    np.testing.assert_array_equal(on[0], on[1])
+def test_strings_are_parsed(text: str, expected: br.Rates) -> None:
+    parsed = br.Rates.parse(text, 0.9)
+    assert type(parsed) is type(expected)
+    assert parsed.certainty == expected.certainty
+    bounds = [rates.on(("cat", "dog"), 2).bounds(batch_size=50) for rates in (parsed, expected)]
+    np.testing.assert_array_equal(bounds[0], bounds[1])
 
 
-def test_a_name_may_hold_equals_signs() -> None:
-    heard = br.Rates.parse("x=1=0.25,x=2=0.75")
-    assert heard.classes == ("x=1", "x=2")
+def test_class_names_may_contain_equals_signs() -> None:
+    parsed = br.Rates.parse("x=1=0.25,x=2=0.75")
+    assert parsed.classes == ("x=1", "x=2")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "meant"),
+    ("name", "content", "expected"),
     [
         ("r.csv", "\ufeffclass,rate\r\ndog,80%\r\ncat,0.2\r\n", br.Rates.exact({"cat": 0.2, "dog": 0.8})),
         ("r.csv", 'class,rate\n"dog",0.8\ncat,0.2\n\n', br.Rates.exact({"cat": 0.2, "dog": 0.8})),
@@ -53,31 +53,31 @@ def test_a_name_may_hold_equals_signs() -> None:
         ("r.json", '{"counts": {"cat": 20, "dog": 80}}', br.Rates.from_counts({"cat": 20, "dog": 80})),
     ],
 )
-def test_what_stands_in_files(tmp_path: Path, name: str, content: str, meant: br.Rates) -> None:
+def test_files_are_parsed(tmp_path: Path, name: str, content: str, expected: br.Rates) -> None:
     path = tmp_path / name
     path.write_bytes(content.encode())
-    heard = br.Rates.parse(str(path))
-    assert type(heard) is type(meant)
-    on = [rates.on(("cat", "dog"), 2).bounds(batch_size=50) for rates in (heard, meant)]
-    np.testing.assert_array_equal(on[0], on[1])
+    parsed = br.Rates.parse(str(path))
+    assert type(parsed) is type(expected)
+    bounds = [rates.on(("cat", "dog"), 2).bounds(batch_size=50) for rates in (parsed, expected)]
+    np.testing.assert_array_equal(bounds[0], bounds[1])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "write cat=0.2,dog=0.8"),
-        ("cat", "the rate of 0 is 'cat', which is not a number"),
+        ("cat", "the rate of class 0 is 'cat', which is not a number"),
         ("cat=0.2,0.8", "write cat=0.2,dog=0.8"),
-        ("cat=much,dog=0.8", "the rate of 'cat' is 'much', which is not a number"),
-        ("cat=,dog=0.8", "the rate of 'cat' is missing"),
-        ("cat=0.2,cat=0.8", "rates name 'cat' more than once"),
-        ("=0.2,dog=0.8", "a class has no name"),
-        ("counts:cat=1..2,dog=3", "counts need one number for each class, not bounds"),
+        ("cat=much,dog=0.8", "the rate of class 'cat' is 'much', which is not a number"),
+        ("cat=,dog=0.8", "the rate of class 'cat' is missing; if it is unknown, leave the class out or write 0..1"),
+        ("cat=0.2,cat=0.8", "the rates contain class 'cat' more than once"),
+        ("=0.2,dog=0.8", "the rates contain a class without a name"),
+        ("counts:cat=1..2,dog=3", "counts needs one number per class, not bounds"),
         ("cat=0.7,dog=0.8", "rates sum to 1.5, not 1"),
-        ("cat=0.3..0.2,dog=0.8", "the lower bound of class 'cat', 0.3, is above the upper bound, 0.2"),
+        ("cat=0.3..0.2,dog=0.8", "the lower bound of class 'cat' (0.3) is above the upper bound (0.2)"),
     ],
 )
-def test_what_cannot_be_understood(text: str, message: str) -> None:
+def test_invalid_strings_get_a_message_that_names_the_problem(text: str, message: str) -> None:
     with pytest.raises(BadRates) as caught:
         br.Rates.parse(text)
     assert message in str(caught.value)
@@ -87,16 +87,18 @@ def test_what_cannot_be_understood(text: str, message: str) -> None:
     ("name", "content", "message"),
     [
         ("nowhere.csv", None, "nowhere.csv with the rates cannot be read: No such file"),
-        ("r.csv", b"\xff\xfe", "is not text in UTF-8"),
-        ("r.csv", b"", "should have a header, class,rate or class,low,high or class,count, but has []"),
-        ("r.csv", b"cat,0.2\ndog,0.8\n", "should have a header"),
-        ("r.csv", b"class,rate\ncat,0.2,7\n", "the line of 'cat' has 3 entries, but the header 2"),
-        ("r.csv", b"class,rate\ncat,0.2\ncat,0.8\n", "name 'cat' more than once"),
+        ("r.csv", b"\xff\xfe", "is not UTF-8 text; save it in UTF-8"),
+        ("r.csv", b"", "must be class,rate or class,low,high or class,count, not ''"),
+        ("r.csv", b"cat,0.2\ndog,0.8\n", "r.csv must be class,rate or class,low,high or class,count, not 'cat,0.2'"),
+        ("r.csv", b"class,rate\ncat,0.2,7\n", "the line of class 'cat' has 3 entries, but the header has 2"),
+        ("r.csv", b"class,rate\ncat,0.2\ncat,0.8\n", "contain class 'cat' more than once"),
         ("r.json", b"{", "is not a JSON file"),
         ("r.json", b'"cat"', "write cat=0.2,dog=0.8"),
     ],
 )
-def test_files_that_cannot_be_understood(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+def test_invalid_files_get_a_message_that_names_the_problem(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises((BadFile, BadRates)) as caught:

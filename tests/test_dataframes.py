@@ -1,4 +1,4 @@
-"""Dataframes in, the same kind out."""
+"""Dataframes are adjusted to dataframes of the same kind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make(request: pytest.FixtureRequest) -> Any:
     return MAKE[request.param]
 
 
-def test_the_same_kind_comes_out_with_names_and_numbers(make: Any) -> None:
+def test_adjusted_dataframe_has_the_same_type_and_columns(make: Any) -> None:
     frame = make(P)
     result = br.adjust(frame, RATES)
     assert type(result.probs) is type(frame)
@@ -49,22 +49,22 @@ def test_the_same_kind_comes_out_with_names_and_numbers(make: Any) -> None:
     np.testing.assert_array_equal(matrix(frame), P)
 
 
-def test_the_index_and_its_name_stay() -> None:
+def test_the_pandas_index_and_its_name_are_kept() -> None:
     result = br.adjust(MAKE["pandas"](P), RATES)
     pd.testing.assert_index_equal(result.probs.index, INDEX)
     assert result.apply(MAKE["pandas"](P[:3])).index.tolist() == ["row 0", "row 1", "row 2"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_dtypes_stay(make: Any, dtype: str) -> None:
+def test_dtypes_are_kept(make: Any, dtype: str) -> None:
     frame = make(P.astype(dtype))
     out = br.adjust(frame, RATES).probs
-    kinds = [f.type for f in out.schema] if isinstance(out, pa.Table) else list(out.dtypes)
+    after = [f.type for f in out.schema] if isinstance(out, pa.Table) else list(out.dtypes)
     before = [f.type for f in frame.schema] if isinstance(frame, pa.Table) else list(frame.dtypes)
-    assert kinds == before
+    assert after == before
 
 
-def test_mixed_and_nullable_dtypes() -> None:
+def test_mixed_and_nullable_dtypes_are_adjusted() -> None:
     frame = pd.DataFrame({"a": pd.array([1, 0, 0], dtype="Int64"), "b": np.float32([0, 0.5, 1]), "c": [0.0, 0.5, 0.0]})
     out = br.adjust(frame, [0.3, 0.4, 0.3], loss="brier").probs
     assert str(out["b"].dtype) == "float32"
@@ -72,14 +72,14 @@ def test_mixed_and_nullable_dtypes() -> None:
 
 
 @pytest.mark.parametrize("rates", [pd.Series(RATES), pd.Series(RATES).sample(frac=1, random_state=1), RATES])
-def test_rates_go_by_name_in_any_order(make: Any, rates: Any) -> None:
+def test_rates_are_matched_by_class_name_in_any_order(make: Any, rates: Any) -> None:
     expected = br.adjust(P, [0.5, 0.3, 0.2]).probs
     np.testing.assert_allclose(matrix(br.adjust(make(P), rates).probs), expected, atol=1e-12)
     np.testing.assert_allclose(br.adjust(P, rates, classes=NAMES).probs, expected, atol=1e-12)
 
 
-def test_value_counts_of_column_numbers_are_not_taken_by_position() -> None:
-    counts = pd.Series([2, 2, 2, 0, 0, 1]).value_counts(normalize=True)  # most frequent first: 2, 0, 1
+def test_value_counts_are_matched_by_their_index() -> None:
+    counts = pd.Series([2, 2, 2, 0, 0, 1]).value_counts(normalize=True)  # sorted by frequency
     assert counts.index.tolist() == [2, 0, 1]
     np.testing.assert_allclose(br.adjust(P, counts).rates, [2 / 6, 1 / 6, 3 / 6], atol=1e-10)
     survey = br.Rates.from_counts(pd.Series(["dog", "owl", "dog"]).value_counts(), classes=NAMES)
@@ -88,8 +88,10 @@ def test_value_counts_of_column_numbers_are_not_taken_by_position() -> None:
     np.testing.assert_allclose(br.adjust(P, pl.Series([0.5, 0.3, 0.2])).rates, [0.5, 0.3, 0.2], atol=1e-10)
 
 
-def test_a_mismatch_of_names_lists_both_sides(make: Any) -> None:
-    with pytest.raises(BadRates, match=r"no rate for 'owl'; 'emu' is not among the classes 'cat', 'dog', 'owl'"):
+def test_message_on_unmatched_names_lists_both_sides(make: Any) -> None:
+    with pytest.raises(
+        BadRates, match=r"no entry for 'owl' \(.*\); 'emu' is not among the classes 'cat', 'dog', 'owl'"
+    ):
         br.adjust(make(P), {"cat": 0.5, "dog": 0.3, "emu": 0.2})
     result = br.adjust(make(P), RATES)
     emu = ["cat", "dog", "emu"]
@@ -99,24 +101,25 @@ def test_a_mismatch_of_names_lists_both_sides(make: Any) -> None:
         pa.Table: lambda: pa.table(list(P.T), names=emu),
     }[type(make(P))]()
     with pytest.raises(
-        BadProbabilities, match=r"has the columns 'cat', 'dog', 'emu', but 'cat', 'dog', 'owl' are needed"
+        BadProbabilities,
+        match="no column 'owl'; the columns 'cat', 'dog', 'owl' are needed, but it has 'cat', 'dog', 'emu'",
     ):
         result.apply(other)
 
 
-def test_names_that_are_numbers_are_names() -> None:
+def test_column_names_may_be_numbers_or_booleans() -> None:
     frame = pd.DataFrame(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), columns=[1, 0])
     for rates in ({0: 0.3, 1: 0.7}, pd.Series([0.3, 0.7])):
         np.testing.assert_allclose(br.adjust(frame, rates).probs.mean(), [0.7, 0.3])
         np.testing.assert_allclose(br.Adjuster(rates).fit(frame).transform(frame).mean(axis=0), [0.7, 0.3])
-    truths = frame.set_axis([True, False], axis=1)
-    answer = br.adjust(truths, pd.Series([0.3, 0.7], index=[False, True])).probs
+    booleans = frame.set_axis([True, False], axis=1)
+    answer = br.adjust(booleans, pd.Series([0.3, 0.7], index=[False, True])).probs
     assert answer[True].mean() == pytest.approx(0.7)
-    with pytest.raises(BadRates, match="names 'b' twice"):
+    with pytest.raises(BadRates, match="contains 'b' twice"):
         br.adjust(frame, pd.Series([0.3, 0.3, 0.7], index=["b", "b", "a"]))
 
 
-def test_a_named_row_goes_by_name() -> None:
+def test_a_pandas_row_is_matched_by_column_name() -> None:
     result = br.adjust(MAKE["pandas"](P), RATES)
     row = MAKE["pandas"](P).iloc[3]
     np.testing.assert_allclose(result.apply(row[::-1]), result.probs.iloc[3], atol=1e-12)
@@ -127,7 +130,7 @@ def test_classes_that_contradict_the_columns_are_refused() -> None:
         br.adjust(MAKE["pandas"](P), RATES, classes=["owl", "dog", "cat"])
 
 
-def test_columns_keep_their_kind_and_the_input_its_index() -> None:
+def test_column_index_and_pandas_dtypes_are_kept_and_the_input_is_not_changed() -> None:
     frame = pd.DataFrame(P, columns=pd.MultiIndex.from_product([["p"], NAMES], names=["what", "animal"]), index=INDEX)
     out = br.adjust(frame, [0.5, 0.3, 0.2]).probs
     pd.testing.assert_index_equal(out.columns, frame.columns)
@@ -138,12 +141,12 @@ def test_columns_keep_their_kind_and_the_input_its_index() -> None:
         assert br.adjust(typed, RATES).probs.dtypes.astype(str).tolist() == [dtype] * 3
 
 
-def test_probs_is_one_object() -> None:
+def test_probs_returns_the_same_object_each_time() -> None:
     result = br.adjust(MAKE["pandas"](P), RATES)
     assert result.probs is result.probs
 
 
-def test_extra_numeric_columns_are_told_what_to_do() -> None:
+def test_message_on_extra_numeric_columns_suggests_columns() -> None:
     frame = MAKE["pandas"](P).assign(id=1.0)
     for rates in (RATES, [0.5, 0.3, 0.2]):
         with pytest.raises(BadRates, match=r"the columns are 'cat', 'dog', 'owl', 'id'; select .* columns=\[\.\.\.\]"):
@@ -159,7 +162,7 @@ def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
         frame = frame.insert_column(0, pl.Series("id", extra))
     else:
         frame = frame.add_column(0, "id", pa.array(extra))
-    with pytest.raises(BadProbabilities, match=r"column 'id' of probs holds .* select .* columns=\[\.\.\.\]"):
+    with pytest.raises(BadProbabilities, match=r"column 'id' of probs contains .* select .* columns=\[\.\.\.\]"):
         br.adjust(frame, RATES)
     result = br.adjust(frame, RATES, columns=["owl", "cat", "dog"])
     assert columns(result.probs) == ["owl", "cat", "dog"]
@@ -167,7 +170,7 @@ def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
     np.testing.assert_allclose(matrix(result.apply(frame)), matrix(result.probs), atol=1e-12)
 
 
-def test_apply_goes_by_column_name(make: Any) -> None:
+def test_apply_matches_columns_by_name(make: Any) -> None:
     result = br.adjust(make(P), RATES)
     turned = make(P)
     turned = turned.select(NAMES[::-1]) if not isinstance(turned, pd.DataFrame) else turned[NAMES[::-1]]
@@ -177,7 +180,7 @@ def test_apply_goes_by_column_name(make: Any) -> None:
     assert columns(saved.apply(turned)) == NAMES
 
 
-def test_what_if_prior_and_pickles_keep_the_kind(make: Any) -> None:
+def test_what_if_prior_adjust_and_pickles_keep_the_type(make: Any) -> None:
     frame = make(P)
     result = br.adjust(frame, RATES)
     assert type(result.what_if({"cat": 0.4, "dog": 0.4, "owl": 0.2}).probs) is type(frame)
@@ -185,15 +188,15 @@ def test_what_if_prior_and_pickles_keep_the_kind(make: Any) -> None:
     assert type(pickle.loads(pickle.dumps(result)).probs) is type(frame)
 
 
-def test_missing_values_are_told_with_row_and_column() -> None:
-    holes = P.copy()
-    holes[7, 1] = np.nan
-    for frame in (pd.DataFrame(holes), pl.DataFrame(holes).fill_nan(None), pd.DataFrame(holes).convert_dtypes()):
+def test_message_on_missing_values_names_row_and_column() -> None:
+    p = P.copy()
+    p[7, 1] = np.nan
+    for frame in (pd.DataFrame(p), pl.DataFrame(p).fill_nan(None), pd.DataFrame(p).convert_dtypes()):
         with pytest.raises(BadProbabilities, match=r"row 7, column ('column_1'|1) is nan"):
             br.adjust(frame, [0.5, 0.3, 0.2])
 
 
-def test_what_cannot_be_used() -> None:
+def test_unsupported_dataframes_and_columns_are_refused() -> None:
     with pytest.raises(BadProbabilities, match=r"polars LazyFrame, whose rows are not in memory; call \.collect\(\)"):
         br.adjust(pl.DataFrame(P).lazy(), [0.5, 0.3, 0.2])
     with pytest.raises(BadProbabilities, match="unique column names"):
@@ -202,13 +205,13 @@ def test_what_cannot_be_used() -> None:
         br.adjust(P, [0.5, 0.3, 0.2], columns=["a"])
     with pytest.raises(BadOption, match=r"a list of column names, or a pattern such as 'p_\*', not 'cat'"):
         br.adjust(MAKE["pandas"](P), RATES, columns="cat")
-    with pytest.raises(BadOption, match="columns names 'cat' more than once"):
+    with pytest.raises(BadOption, match="columns contains 'cat' more than once"):
         br.adjust(MAKE["pandas"](P), RATES, columns=["cat", "cat"])
-    with pytest.raises(BadProbabilities, match="'bat' are needed"):
+    with pytest.raises(BadProbabilities, match="no column 'bat'; the columns 'cat', 'bat' are needed"):
         br.adjust(MAKE["pandas"](P), RATES, columns=["cat", "bat"])
 
 
-def test_labels_by_name() -> None:
+def test_labels_are_matched_by_class_name() -> None:
     y = np.array(NAMES)[np.arange(40) % 3]
     table = br.compare(MAKE["polars"](P), y, RATES, losses=["brier"], n_bootstrap=20)
     assert isinstance(table.to_frame(), pl.DataFrame)
