@@ -236,9 +236,10 @@ def _undefined_losses(rows: FloatArray, procedures: Sequence[str], losses: Seque
     """Notes on predictions outside the domain of a loss."""
     undefined = np.asarray(np.isnan(rows).any(axis=2))
     return [
-        f"{name}: entries below 0 have no {short_name(losses[j])} loss"
+        f"{name}: entries below 0 have no {short_name(loss)} loss"
         for i, name in enumerate(procedures)
-        for j in np.flatnonzero(undefined[i])
+        for j, loss in enumerate(losses)
+        if undefined[i, j]
     ]
 
 
