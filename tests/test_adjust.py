@@ -1,4 +1,4 @@
-"""What callers may pass, and that they get what they were promised for it."""
+"""The arguments of adjust and prior_adjust, and the results for each of them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ R = np.array([0.4, 0.3, 0.2, 0.1])
         memoryview,
     ],
 )
-def test_any_array_like_gives_the_same_answer(convert: Any) -> None:
+def test_every_array_like_gives_the_same_result(convert: Any) -> None:
     np.testing.assert_allclose(br.adjust(convert(P), R).probs, br.adjust(P, R).probs, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(("dtype", "accuracy"), [(np.float16, 1e-3), (np.float32, 1e-6), (np.float64, 0)])
-def test_float_types(dtype: type, accuracy: float) -> None:
+def test_every_float_type_is_accepted(dtype: type, accuracy: float) -> None:
     result = br.adjust(P.astype(dtype), R)
     assert_certified(result)
     assert result.probs.dtype == np.float64
@@ -43,25 +43,25 @@ def test_float_types(dtype: type, accuracy: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.bool_])
-def test_integers_0_and_1(dtype: type) -> None:
+def test_integers_0_and_1_are_accepted(dtype: type) -> None:
     rows = np.eye(3, dtype=dtype)[[0, 0, 1, 2]]
     result = br.adjust(rows, [0.4, 0.3, 0.3], loss="brier")
     assert_certified(result)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
-def test_the_input_is_never_changed(loss: str) -> None:
+def test_inputs_are_not_changed(loss: str) -> None:
     p, rates, weights = P.copy(), R.copy(), RNG.random(len(P))
-    kept = p.copy(), rates.copy(), weights.copy()
+    copies = p.copy(), rates.copy(), weights.copy()
     p.flags.writeable = rates.flags.writeable = weights.flags.writeable = False
     result = br.adjust(p, rates, loss=loss, sample_weight=weights, normalize=True, zeros=1e-9)
     result.apply(p)
-    for before, now in zip(kept, (p, rates, weights), strict=True):
+    for before, now in zip(copies, (p, rates, weights), strict=True):
         np.testing.assert_array_equal(before, now)
     assert not np.shares_memory(result.probs, p)
 
 
-def test_rates_as_a_dict_in_any_order() -> None:
+def test_rates_by_class_name_in_any_order() -> None:
     names = ["ant", "bee", "cat", "dog"]
     by_name = {"dog": 0.1, "ant": 0.4, "cat": 0.2, "bee": 0.3}
     result = br.adjust(P, by_name, classes=names)
@@ -69,13 +69,13 @@ def test_rates_as_a_dict_in_any_order() -> None:
     assert result.classes == tuple(names)
 
 
-def test_classes_may_be_numbers_or_numpy_values() -> None:
+def test_class_names_may_be_numbers() -> None:
     result = br.adjust(P, {3: 0.1, 2: 0.2, 1: 0.3, 0: 0.4}, classes=np.arange(4))
     assert result.classes == (0, 1, 2, 3)
     assert all(type(c) is int for c in result.classes)
 
 
-def test_logits_and_log_probabilities_are_probabilities_in_another_form() -> None:
+def test_logits_and_log_probabilities_give_the_result_of_probabilities() -> None:
     expected = br.adjust(P, R).probs
     for logits in (np.log(P), np.log(P) + RNG.normal(size=(60, 1)), (np.log(P) - 500).tolist()):
         np.testing.assert_allclose(br.adjust(logits, R, from_logits=True).probs, expected, atol=1e-12)
@@ -84,8 +84,8 @@ def test_logits_and_log_probabilities_are_probabilities_in_another_form() -> Non
         np.testing.assert_allclose(result.probs, br.adjust(P, R, loss=loss).probs, atol=1e-12)
 
 
-def test_log_loss_never_leaves_the_log_domain() -> None:
-    # As probabilities all rows would be (1, 0): exp(-2000) is 0.
+def test_log_loss_of_logits_does_not_underflow() -> None:
+    # As probabilities, all rows would be (1, 0), because exp(-1000) underflows to 0.
     logits = np.array([[0.0, -2000.0], [0.0, -3000.0], [0.0, -1000.0], [0.0, -4000.0]])
     result = br.adjust(logits, [0.5, 0.5], from_logits=True)
     assert_certified(result)
@@ -95,19 +95,19 @@ def test_log_loss_never_leaves_the_log_domain() -> None:
     assert result.shift[1] - result.shift[0] == pytest.approx(2500, abs=500)
 
 
-def test_minus_infinity_is_a_hard_zero_among_logits() -> None:
+def test_logit_of_minus_infinity_is_a_hard_zero() -> None:
     result = br.adjust([[0.0, -np.inf, 0.0], [0.0, 0.0, 0.0]], [0.4, 0.1, 0.5], from_logits=True)
     assert_certified(result)
     assert result.probs[0, 1] == 0
 
 
-def test_a_finite_logit_is_no_hard_zero_under_any_loss() -> None:
+def test_finite_logit_is_not_a_hard_zero() -> None:
     logits = np.array([[0.0, -900.0], [0.0, -800.0], [-900.0, 0.0]])
     for loss in ("log", br.losses.Power(0.99)):
         assert_certified(br.adjust(logits, [0.5, 0.5], loss=loss, from_logits=True), relative=True)
 
 
-def test_enormous_logits() -> None:
+def test_very_large_logits() -> None:
     result = br.adjust([[1e308, -1e308], [-1e308, 1e308], [0.0, 0.0]], [0.5, 0.5], from_logits=True)
     assert_certified(result)
 
@@ -119,7 +119,7 @@ def test_normalize_divides_rows_by_their_sums() -> None:
     assert_certified(br.adjust(huge, [0.2, 0.3, 0.5], normalize=True))
 
 
-def test_smoothing_adds_to_every_probability() -> None:
+def test_zeros_option_adds_to_every_probability() -> None:
     p = np.array([[1.0, 0.0, 0.0], [0.2, 0.8, 0.0]])
     smoothed = (p + 1e-3) / (1 + 3e-3)
     rates = [0.3, 0.3, 0.4]
@@ -131,21 +131,21 @@ def test_smoothing_adds_to_every_probability() -> None:
     np.testing.assert_allclose(br.adjust(p, rates, zeros=1e-3).apply(p), br.adjust(smoothed, rates).probs, atol=1e-12)
 
 
-def test_zeros_are_kept_under_log_loss_and_moved_under_brier() -> None:
+def test_hard_zeros_stay_under_log_loss_and_move_under_brier() -> None:
     p = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     rates = [0.3, 0.2, 0.5]
     assert br.adjust(p, [0.4, 0.4, 0.2]).probs[0, 2] == 0
     assert br.adjust(p, rates, loss="brier").probs[0, 2] > 0
 
 
-def test_weights_are_relative() -> None:
+def test_scale_of_weights_does_not_matter() -> None:
     w = RNG.random(60)
     one, other = br.adjust(P, R, sample_weight=w), br.adjust(P, R, sample_weight=1e300 * w)
     np.testing.assert_allclose(one.probs, other.probs, atol=1e-12)
     np.testing.assert_allclose(np.average(one.probs, axis=0, weights=w), R, atol=1e-12)
 
 
-def test_a_loose_tolerance_is_quicker_and_true_to_its_word() -> None:
+def test_loose_tolerance_needs_fewer_passes_and_is_reached() -> None:
     logits = 100 * RNG.normal(size=(300, 8))
     loose = br.adjust(logits, np.full(8, 0.125), from_logits=True, tol=1e-3)
     tight = br.adjust(logits, np.full(8, 0.125), from_logits=True)
@@ -154,13 +154,13 @@ def test_a_loose_tolerance_is_quicker_and_true_to_its_word() -> None:
     assert loose.n_passes < tight.n_passes
 
 
-def test_unbounded_log_loss_is_bounded_log_loss() -> None:
+def test_unbounded_adjustment_for_log_loss_equals_bounded_adjustment() -> None:
     unbounded = br.adjust(P, R, bounded=False)
     assert not unbounded.bounded
     np.testing.assert_array_equal(unbounded.probs, br.adjust(P, R).probs)
 
 
-def test_prior_adjustment_to_rate_0_and_from_an_unused_class() -> None:
+def test_prior_adjustment_with_zero_rates() -> None:
     p = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     result = br.prior_adjust(p, [0.5, 0.5, 0.0], [1.0, 0.0, 0.0])
     np.testing.assert_array_equal(result.probs, [[1, 0, 0], [1, 0, 0]])
@@ -169,7 +169,7 @@ def test_prior_adjustment_to_rate_0_and_from_an_unused_class() -> None:
 
 
 def test_prior_adjustment_undoes_undersampling() -> None:
-    # A calibrated model trained on as many positives as negatives, used where 1 in 100 is positive.
+    # A calibrated model trained on equal class rates, applied to data of which 1 % is positive.
     x = np.linspace(-3, 3, 7)
     trained = 1 / (1 + np.exp(-x))
     true = 0.01 * trained / (0.01 * trained + 0.99 * (1 - trained))
@@ -177,7 +177,7 @@ def test_prior_adjustment_undoes_undersampling() -> None:
     np.testing.assert_allclose(result.probs[:, 1], true, rtol=1e-12)
 
 
-def test_a_loss_whose_values_are_not_finite_is_refused() -> None:
+def test_loss_whose_values_are_not_finite_is_an_error() -> None:
     class Overflowing(br.losses.Brier):
         name = "overflowing"
         builtin = False

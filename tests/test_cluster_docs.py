@@ -1,4 +1,4 @@
-"""The code of docs/clusters.md, on plain record batches; on Spark and Ray where they are installed."""
+"""The code in docs/clusters.md, on plain record batches, and on Spark and Ray if they are installed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RATES = [0.2, 0.3, 0.5]
 
 
 def blocks() -> dict[str, str]:
-    """The blocks of the page that are no doctests, by their first line."""
+    """The code blocks of the page that are not doctests, by the comment in their first line."""
     found = re.findall(r"```python\n# (.+?)\n(.+?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     return dict(found)
 
 
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """What the page defines."""
+    """The names that the page defines."""
     names: dict[str, Any] = {"__name__": "page", "br": br}
     for title in ("functions", "engine"):
         exec(compile(blocks()[title], f"{PAGE.name}, {title}", "exec"), names)
@@ -50,13 +50,13 @@ def table(p: Array) -> pa.Table:
 
 
 def partitions(whole: pa.Table) -> list[list[pa.RecordBatch]]:
-    """Three partitions, as Spark might have them: of some batches, of none, and of an empty one and another."""
+    """Three partitions: with several batches, with none, and with an empty and a non-empty one."""
     empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in whole.schema], schema=whole.schema)
     return [whole.slice(0, 400).to_batches(150), [], [empty, *whole.slice(400).to_batches()]]
 
 
-def elsewhere(whole: pa.Table) -> Callable[[Any], list[Any]]:
-    """Runs a function on every partition, in a process of its own as far as it can tell."""
+def run_on(whole: pa.Table) -> Callable[[Any], list[Any]]:
+    """A function that runs another one on every partition, and pickles everything as if in another process."""
 
     def run(function: Any) -> list[Any]:
         sent = cloudpickle.dumps(function)
@@ -73,7 +73,7 @@ def assert_adjusted(done: pa.Table, whole: pa.Table, known: br.Adjustment) -> No
     np.testing.assert_allclose(rows, known.probs, rtol=0, atol=1e-7)
 
 
-def test_record_batches_are_adjusted_by_a_saved_shift(page: dict[str, Any], tmp_path: Path) -> None:
+def test_saved_shift_adjusts_record_batches(page: dict[str, Any], tmp_path: Path) -> None:
     whole = table(predictions())
     known = br.adjust(predictions(), RATES)
     known.save(tmp_path / "shift.json")
@@ -83,29 +83,29 @@ def test_record_batches_are_adjusted_by_a_saved_shift(page: dict[str, Any], tmp_
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
-def test_a_fit_where_the_rows_are(page: dict[str, Any], loss: str) -> None:
+def test_engine_of_the_page_fits_where_the_rows_are(page: dict[str, Any], loss: str) -> None:
     p = predictions()
-    p[::7, 0] = 0  # hard zeros are another kind of task
+    p[::7, 0] = 0  # hard zeros need further kinds of tasks
     whole = table(p / p.sum(axis=1, keepdims=True))
     raw = np.column_stack([whole.column(name) for name in COLUMNS])
     known = br.adjust(raw, RATES, loss=loss)
-    result = br.adjust(page["Elsewhere"](elsewhere(whole), COLUMNS), RATES, classes=["a", "b", "c"], loss=loss)
-    assert (result.engine, result.n_rows) == ("elsewhere", 600)
+    result = br.adjust(page["RemoteRows"](run_on(whole), COLUMNS), RATES, classes=["a", "b", "c"], loss=loss)
+    assert (result.engine, result.n_rows) == ("remote", 600)
     np.testing.assert_allclose(result.shift, known.shift, rtol=0, atol=1e-11)
     adjust_batches = page["adjusting"](result.without_rows(), COLUMNS)
     done = pa.Table.from_batches(batch for batches in partitions(whole) for batch in adjust_batches(iter(batches)))
     assert_adjusted(done, whole, known)
 
 
-def test_impossible_rates_where_the_rows_are(page: dict[str, Any]) -> None:
+def test_engine_of_the_page_reports_impossible_rates(page: dict[str, Any]) -> None:
     whole = table(np.array([[1.0, 0, 0], [0, 1, 0]] * 300))
     with pytest.raises(br.InfeasibleRates, match="only 0 of 600 rows"):
-        br.adjust(page["Elsewhere"](elsewhere(whole), COLUMNS), RATES)
+        br.adjust(page["RemoteRows"](run_on(whole), COLUMNS), RATES)
 
 
-@pytest.mark.filterwarnings("ignore")  # Spark is always a little behind pandas
+@pytest.mark.filterwarnings("ignore")  # Spark uses deprecated functions of pandas
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed; tested on batches")
-def test_in_spark(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_on_spark(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
     monkeypatch.chdir(tmp_path)
@@ -122,9 +122,9 @@ def test_in_spark(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monk
         spark.stop()
 
 
-@pytest.mark.filterwarnings("ignore")  # Ray warns of itself
+@pytest.mark.filterwarnings("ignore")  # Ray warns about its own code
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed; tested on batches")
-def test_in_ray(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_on_ray(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
     monkeypatch.chdir(tmp_path)

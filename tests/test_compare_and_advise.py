@@ -1,4 +1,4 @@
-"""What each procedure does on labelled rows, and which one fits."""
+"""compare and advise: the losses of all procedures on labelled rows, and advice on which one to use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ mpl.use("agg")
 
 
 def two_normals(n: int, rate: float, seed: int, sharpen: float = 1.0) -> tuple[Array, Array]:
-    """Predictions that are right where both classes are as frequent, and labels of a place where they are not."""
+    """Predictions that are calibrated for equal class rates, and labels of data with other class rates."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < rate).astype(int)
     logit = sharpen * (2 * rng.normal(2.0 * y) - 2)
@@ -31,7 +31,7 @@ RATES = np.bincount(Y) / len(Y)
 
 
 class TestCompare:
-    def test_the_means_are_the_scores_of_each_procedure(self) -> None:
+    def test_mean_is_the_mean_loss_of_each_procedure(self) -> None:
         table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log", br.losses.Brier()], n_bootstrap=10)
         by_hand = {
             "as predicted": P,
@@ -47,42 +47,42 @@ class TestCompare:
             assert table.mean[i, 1] == pytest.approx(br.losses.Brier().score(p, Y))
         log, best = br.losses.Log(), by_hand["BGA log (multiplicative)"]
         assert table.change[3, 0] == pytest.approx(log.score(best, Y) - log.score(P, Y))
-        assert np.isnan(table.mean[2, 0])  # the additive answer leaves [0, 1]
+        assert np.isnan(table.mean[2, 0])  # additive adjustment leaves [0, 1]
         assert "additive: entries below 0 have no log loss" in table.notes
 
-    def test_under_a_pure_prior_shift_prior_adjustment_wins_and_its_interval_says_so(self) -> None:
+    def test_prior_adjustment_is_best_if_only_the_class_rates_changed(self) -> None:
         table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"])
         prior = table.procedures.index("prior (PPA)")
-        assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # BGA for log loss comes close
+        assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # BGA for log loss is nearly as good
         assert table.high[prior, 0] < 0
 
-    def test_intervals_are_those_of_paired_differences(self) -> None:
-        # Against the normal approximation, which is good for the mean of 2000 rows.
+    def test_intervals_agree_with_the_normal_approximation(self) -> None:
+        # The approximation is accurate for the mean of 2000 paired differences.
         table = br.compare(P, Y, RATES, losses=["brier"], n_bootstrap=4000)
         a = br.adjust(P, RATES, loss="brier").probs
-        gaps = ((a - np.eye(2)[Y]) ** 2).sum(axis=1) - ((P - np.eye(2)[Y]) ** 2).sum(axis=1)
+        differences = ((a - np.eye(2)[Y]) ** 2).sum(axis=1) - ((P - np.eye(2)[Y]) ** 2).sum(axis=1)
         i = table.procedures.index("BGA brier")
-        half = 1.96 * gaps.std() / np.sqrt(len(gaps))
-        assert table.low[i, 0] == pytest.approx(gaps.mean() - half, abs=0.1 * half)
-        assert table.high[i, 0] == pytest.approx(gaps.mean() + half, abs=0.1 * half)
+        half = 1.96 * differences.std() / np.sqrt(len(differences))
+        assert table.low[i, 0] == pytest.approx(differences.mean() - half, abs=0.1 * half)
+        assert table.high[i, 0] == pytest.approx(differences.mean() + half, abs=0.1 * half)
 
-    def test_weights_count_like_repeated_rows(self) -> None:
+    def test_weights_are_equivalent_to_repeated_rows(self) -> None:
         times = np.random.default_rng(0).integers(1, 4, size=200)
         weighted = br.compare(P[:200], Y[:200], RATES, losses=["brier"], sample_weight=times, n_bootstrap=5)
         p, y = np.repeat(P[:200], times, axis=0), np.repeat(Y[:200], times)
         repeated = br.compare(p, y, RATES, losses=["brier"], n_bootstrap=5)
         np.testing.assert_allclose(weighted.mean[:3], repeated.mean[:3], atol=1e-9)
 
-    def test_rows_of_weight_0_do_not_count(self) -> None:
+    def test_rows_of_weight_0_are_ignored(self) -> None:
         p = np.vstack([[[1.0, 0.0]], P[:200]])
-        y = np.concatenate([[1], Y[:200]])  # the first row has infinite loss, and no weight
+        y = np.concatenate([[1], Y[:200]])  # the first row has infinite log loss, but weight 0
         table = br.compare(p, y, RATES, losses="brier", sample_weight=np.r_[0, np.ones(200)], n_bootstrap=20)
         plain = br.compare(P[:200], Y[:200], RATES, losses=["brier", "brier"], n_bootstrap=20)
         np.testing.assert_allclose(table.mean, plain.mean)
         log = br.compare(p, y, RATES, losses="log", sample_weight=np.r_[0, np.ones(200)], n_bootstrap=20, zeros=1e-9)
         assert np.isfinite(log.mean[0, 0])
 
-    def test_seeded_and_set_of_rates(self) -> None:
+    def test_rate_sets_are_compared_and_results_are_reproducible(self) -> None:
         known = br.Rates.between(RATES - 0.02, RATES + 0.02, classes=["no", "yes"])
         bounds = br.compare(P, np.array(["no", "yes"])[Y], known, n_bootstrap=5)
         assert bounds.procedures == ("as predicted", "BGA log to a set", "BGA brier to a set")
@@ -93,14 +93,16 @@ class TestCompare:
         expected = br.losses.Brier().score(br.adjust(P, survey, loss="brier").probs, Y)
         assert one.mean[one.procedures.index("BGA brier to a set"), 1] == pytest.approx(expected)
 
-    def test_what_zeros_forbid_is_noted_not_fatal(self) -> None:
+    def test_procedures_that_hard_zeros_make_impossible_are_noted(self) -> None:
         p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
         table = br.compare(p, [0, 1, 1], [0.2, 0.8], n_bootstrap=5)
-        assert any(note.startswith("BGA log (multiplicative): class 1 would need mean 0.8") for note in table.notes)
+        assert any(
+            note.startswith("BGA log (multiplicative): class 1 would need a mean of 0.8") for note in table.notes
+        )
         assert "BGA brier" in table.procedures
         assert "infinite" in repr(table)
 
-    def test_as_a_dataframe_and_in_words(self) -> None:
+    def test_comparison_as_dataframe_and_as_text(self) -> None:
         table = br.compare(P, Y, RATES, n_bootstrap=5)
         frame = table.to_frame()
         assert isinstance(frame, pd.DataFrame)
@@ -111,7 +113,7 @@ class TestCompare:
         with pytest.raises(BadOption, match="backend must be"):
             table.to_frame("excel")
 
-    def test_the_picture_has_a_panel_a_loss(self) -> None:
+    def test_comparison_display_has_one_panel_per_loss(self) -> None:
         from matplotlib import pyplot as plt
 
         display = br.ComparisonDisplay.from_predictions(P, Y, RATES, old_rates=[0.5, 0.5], n_bootstrap=20)
@@ -129,18 +131,18 @@ class TestCompare:
         ("options", "message"),
         [
             ({"losses": []}, "losses is empty"),
-            ({"bounded": False}, "compare chooses loss and bounded itself"),
+            ({"bounded": False}, "compare does not take loss= and bounded="),
             ({"confidence": 95}, "confidence must be a number between 0 and 1"),
             ({"n_bootstrap": 0}, "n_bootstrap must be a whole number above 0"),
         ],
     )
-    def test_bad_options(self, options: dict[str, Any], message: str) -> None:
+    def test_bad_options_are_errors(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(BadOption, match=message):
             br.compare(P, Y, RATES, **options)
 
 
 class TestAdvise:
-    def test_a_pure_prior_shift_is_refuted_as_seldom_as_promised(self) -> None:
+    def test_p_values_are_uniform_if_only_the_class_rates_changed(self) -> None:
         p_values = []
         for seed in range(200):
             p, y = two_normals(300, 0.2, seed)
@@ -148,30 +150,30 @@ class TestAdvise:
             p_values.append(next(r.figure for r in advice.reasons if r.about == "premise"))
         share = np.mean(np.array(p_values) < 0.05)
         assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
-        assert kstest(p_values, "uniform").pvalue > 0.001  # uniform, if the premise holds
+        assert kstest(p_values, "uniform").pvalue > 0.001  # uniform if the assumption is true
 
     @pytest.mark.parametrize("sharpen", [0.5, 1.7])
-    def test_a_model_that_is_not_calibrated_is_found_out(self, sharpen: float) -> None:
-        refuted = []
+    def test_uncalibrated_classifiers_are_detected(self, sharpen: float) -> None:
+        rejected = []
         for seed in range(50):
             p, y = two_normals(2000, 0.2, seed, sharpen)
-            refuted.append(br.advise(p, np.bincount(y) / len(y), [0.5, 0.5]).procedure == "adjust")
-        assert np.mean(refuted) > 0.9
+            rejected.append(br.advise(p, np.bincount(y) / len(y), [0.5, 0.5]).procedure == "adjust")
+        assert np.mean(rejected) > 0.9
 
-    def test_sure_predictions_that_miss_the_rates_refute_it(self) -> None:
+    def test_certain_predictions_with_other_rates_reject_the_assumption(self) -> None:
         first = np.arange(1000) % 2 == 0
         p = np.where(first[:, None], [1.0, 1e-20], [1e-20, 1.0])
         advice = br.advise(p, [0.9, 0.1], [0.5, 0.5])
         assert advice.procedure == "adjust"
         assert "nan" not in repr(advice)
 
-    def test_a_set_is_not_taken_for_its_centre(self) -> None:
+    def test_prior_adjustment_is_not_tested_for_rate_sets(self) -> None:
         for known in (br.Rates.near([0.6, 0.4], 0.4), br.Rates.between([0.5, 0.05], [0.95, 0.5])):
             advice = br.advise(P, known, [0.5, 0.5])
-            assert "prior adjustment is not judged" in repr(advice)
+            assert "prior adjustment is not tested" in repr(advice)
             assert "has changed" not in repr(advice)
 
-    def test_so_it_is_for_population_rates_and_surveys(self) -> None:
+    def test_p_values_are_uniform_for_population_rates_and_surveys(self) -> None:
         rng, p_values = np.random.default_rng(0), {"population": [], "counts": []}
         for seed in range(200):
             p, _ = two_normals(300, 0.2, 1000 + seed)
@@ -181,7 +183,7 @@ class TestAdvise:
         for values in p_values.values():
             assert kstest(values, "uniform").pvalue > 0.001
 
-    def test_over_confidence_refutes_it_and_adjustment_is_advised_with_its_figure(self) -> None:
+    def test_adjustment_is_advised_for_uncalibrated_predictions(self) -> None:
         p, y = two_normals(3000, 0.1, seed=1, sharpen=0.3)
         rates = np.bincount(y) / len(y)
         advice = br.advise(p, rates, [0.5, 0.5], loss="brier")
@@ -191,24 +193,24 @@ class TestAdvise:
         assert figures["guarantee"] == pytest.approx(fall)
         assert figures["premise"] < 0.05
         assert f"{fall:.4g}" in advice.summary
-        assert "more than only the rates has changed" in repr(advice)
+        assert "more than the class rates has changed" in repr(advice)
 
-    def test_without_old_rates_and_without_a_guarantee(self) -> None:
+    def test_advice_without_old_rates_and_without_a_guarantee(self) -> None:
         assert br.advise(P, RATES).procedure == "adjust"
         wide = br.advise(P, br.Rates.between(0.01, 0.99))
         assert wide.procedure == "none"
-        assert "a fall of 0 is all that is guaranteed" in wide.summary
+        assert "the guaranteed fall of the loss is 0" in wide.summary
 
-    def test_zeros(self) -> None:
+    def test_advice_on_hard_zeros(self) -> None:
         p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
         advice = br.advise(p, [0.2, 0.8])
         assert advice.procedure == "none"
         assert "out of reach by 0.46" in advice.summary
-        assert "2 predictions are exactly 0 and stay 0 under this loss" in repr(advice)
+        assert "2 probabilities are exactly 0 and stay 0 under this loss" in repr(advice)
         assert br.advise(p, [0.2, 0.8], loss="brier").procedure == "adjust"
         assert br.advise(p, [0.2, 0.8], zeros=1e-3).procedure == "adjust"
 
-    def test_every_reason_has_a_figure_in_its_words(self) -> None:
+    def test_every_reason_states_a_number(self) -> None:
         frame = pd.DataFrame(P, columns=["no", "yes"])
         for advice in (
             br.advise(frame, {"yes": 0.1, "no": 0.9}, [0.5, 0.5]),

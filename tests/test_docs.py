@@ -1,6 +1,6 @@
-"""The documentation is whole: links lead somewhere, the navigation and the reference leave nothing out.
+"""The documentation: all links work, the navigation has every page, and the reference has every public name.
 
-`make docs` builds the site, with warnings as errors; that takes longer and needs Sphinx.
+`make docs` also builds the site with warnings as errors; that takes longer and needs Sphinx.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def without_code(text: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """What code hosts and MyST call a heading."""
+    """The anchor that code hosts and MyST give to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def by_page(page: Path) -> str:
+def page_id(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_page)
-def test_links_lead_to_files_and_headings_that_are_there(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_point_to_existing_files_and_headings(page: Path) -> None:
     missing = []
     for link, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?[^)]*\)", without_code(text_of(page))):
         if link.startswith(("http", "mailto:")):
@@ -63,7 +63,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = {
         line.strip() for block in re.findall(r"```{eval-rst}(.*?)```", page, re.DOTALL) for line in block.split("\n")
     }
-    modules = {"errors", "losses", "shifts", "theory"}  # listed name by name
+    modules = {"errors", "losses", "shifts", "theory"}  # their names are listed one by one
     wanted = set(br.__all__) - modules - {"__version__"}
     wanted |= {f"losses.{name}" for name in br.losses.__all__}
     for module in modules - {"losses"}:
@@ -75,7 +75,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert "`br.__version__`" in page
 
 
-def test_every_command_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_quickstart_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = text_of(DOCS / "quickstart.md")
     (table,) = re.findall(r"```text\n(id,.*?)```", page, re.DOTALL)
     (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)

@@ -1,4 +1,4 @@
-"""At home in scikit-learn."""
+"""The scikit-learn estimators Adjuster and AdjustedClassifier."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from baserate.errors import BadOption, BadRates, NotAdaptedWarning
 
 X, Y = load_iris(return_X_y=True)
 RATES = [0.5, 0.3, 0.2]
-FOREST = "trees are grown on rows drawn by lot, so a weight of 2 is not the same as a row that is there twice"
+FOREST = "bootstrap samples make a weight of 2 differ from a repeated row"
 
 
 def expected_failures(estimator: Any) -> dict[str, str]:
-    """The only two checks that fail, and why; they fail for the wrapped forest alone as well."""
+    """The only two checks that fail, and why; they also fail for the forest that is wrapped."""
     if isinstance(getattr(estimator, "estimator", None), RandomForestClassifier):
         names = ("on_dense_data", "on_sparse_data")
         return {f"check_sample_weight_equivalence_{name}": FOREST for name in names}
@@ -62,19 +62,19 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     ],
     expected_failed_checks=expected_failures,
 )
-@pytest.mark.filterwarnings("ignore")  # scikit-learn's checks feed odd data to the wrapped models, which complain
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+@pytest.mark.filterwarnings("ignore")  # the data of the checks makes the wrapped models warn
+def test_estimators_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 def shifted(y: Any = Y, share: float = 0.3) -> np.ndarray:
-    """Rows of a place where the last class is rarer."""
+    """Numbers of rows among which the last class is rarer."""
     rng = np.random.default_rng(0)
     return np.flatnonzero((y != np.unique(y)[-1]) | (rng.random(len(y)) < share))
 
 
 class TestAdjuster:
-    def test_is_adjust_and_apply(self) -> None:
+    def test_adjuster_gives_the_results_of_adjust_and_apply(self) -> None:
         p = np.random.default_rng(0).dirichlet(np.ones(3), size=50)
         w = np.random.default_rng(1).random(50)
         adjuster = br.Adjuster(RATES, loss="brier").fit(p, sample_weight=w)
@@ -85,7 +85,7 @@ class TestAdjuster:
         np.testing.assert_array_equal(br.Adjuster().fit(p).transform(p), p)
 
     @pytest.mark.parametrize(("kind", "library"), [("pandas", pd), ("polars", pl)])
-    def test_set_output_and_names(self, kind: str, library: Any) -> None:
+    def test_set_output_and_column_names(self, kind: str, library: Any) -> None:
         p = pd.DataFrame(
             np.random.default_rng(0).dirichlet(np.ones(3), size=5), columns=list("abc"), index=range(5, 10)
         )
@@ -99,7 +99,7 @@ class TestAdjuster:
         with pytest.raises(ValueError, match="feature names should match"):
             adjuster.transform(p.rename(columns={"a": "z"}))
 
-    def test_in_a_pipeline_and_a_grid(self) -> None:
+    def test_adjuster_in_a_pipeline_and_a_grid_search(self) -> None:
         p = np.random.default_rng(0).dirichlet(np.ones(3), size=90)
         pipe = make_pipeline(FunctionTransformer(), br.Adjuster(RATES))
         np.testing.assert_allclose(pipe.fit_transform(p).mean(axis=0), RATES, atol=1e-10)
@@ -112,7 +112,7 @@ class TestAdjuster:
         assert grid.fit(p, y).best_params_["rates"] == RATES
         assert clone(br.Adjuster(br.Rates.between(0.1, 0.6), zeros=1e-6)).zeros == 1e-6
 
-    def test_metadata_routing(self) -> None:
+    def test_metadata_routing_of_sample_weight(self) -> None:
         p, w = np.random.default_rng(0).dirichlet(np.ones(3), size=50), np.arange(1.0, 51)
         with config_context(enable_metadata_routing=True):
             pipe = make_pipeline(FunctionTransformer(), br.Adjuster(RATES).set_fit_request(sample_weight=True))
@@ -143,10 +143,10 @@ except ImportError:
     pass
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # lightgbm names columns of arrays itself
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # lightgbm warns if it gets an array
 class TestAdjustedClassifier:
     @pytest.mark.parametrize("name", list(MODELS))
-    def test_around_many_models(self, name: str) -> None:
+    def test_many_classifiers_can_be_adapted(self, name: str) -> None:
         new = X[shifted()]
         model = br.AdjustedClassifier(MODELS[name], loss="brier").fit(X, Y)
         raw = model.estimator_.predict_proba(new)
@@ -162,7 +162,7 @@ class TestAdjustedClassifier:
         model.adapt(new, [0.4, 0.4, 0.2])
         np.testing.assert_allclose(model.predict_proba(new).mean(axis=0), [0.4, 0.4, 0.2], atol=1e-9)
 
-    def test_hard_zeros_of_a_forest_are_explained_and_smoothed(self) -> None:
+    def test_hard_zeros_of_a_forest_can_be_smoothed(self) -> None:
         forest = RandomForestClassifier(n_estimators=3, random_state=0)
         with pytest.raises(br.InfeasibleRates, match="zeros=1e-6"):
             br.AdjustedClassifier(forest).fit(X, Y).adapt(X[:40], RATES)
@@ -170,7 +170,7 @@ class TestAdjustedClassifier:
         np.testing.assert_allclose(model.predict_proba(X[:40]).mean(axis=0), RATES, atol=1e-9)
 
     @pytest.mark.parametrize("labels", [["setosa", "versi", "virgi"], [10, 20, 30], [-1, 0, 1]])
-    def test_names_of_classes(self, labels: list[Any]) -> None:
+    def test_rates_by_class_name(self, labels: list[Any]) -> None:
         y = np.array(labels)[Y]
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
         for rates in (
@@ -182,7 +182,7 @@ class TestAdjustedClassifier:
         assert set(model.predict(X)) <= set(labels)
         assert model.adjustment_.classes == tuple(labels)
 
-    def test_booleans_and_two_classes(self) -> None:
+    def test_two_boolean_classes(self) -> None:
         x, y = load_breast_cancer(return_X_y=True)
         model = br.AdjustedClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(x, y == 1)
         before = model.decision_function(x)
@@ -190,10 +190,10 @@ class TestAdjustedClassifier:
         model.adapt(x, {True: 0.2, False: 0.8})
         assert model.predict_proba(x)[:, 1].mean() == pytest.approx(0.2)
         assert model.predict(x).dtype == bool
-        # One shift for all rows: the order stays, and log odds move by a constant.
+        # All rows have the same shift, so all log odds change by the same constant.
         np.testing.assert_allclose(np.ptp(model.decision_function(x) - before), 0, atol=1e-6)
 
-    def test_26_classes(self) -> None:
+    def test_many_classes(self) -> None:
         rng = np.random.default_rng(0)
         y = np.arange(520) % 26
         x = np.eye(26)[y] + 0.5 * rng.normal(size=(520, 26))
@@ -204,7 +204,7 @@ class TestAdjustedClassifier:
         assert model.predict_proba(x)[:, 0].mean() == pytest.approx(0.5)
         assert model.decision_function(x).shape == (520, 26)
 
-    def test_frozen_and_a_set_of_rates(self) -> None:
+    def test_frozen_classifier_and_survey_counts(self) -> None:
         fitted = LogisticRegression(max_iter=1000).fit(X, Y)
         model = br.AdjustedClassifier(FrozenEstimator(fitted), br.Rates.from_counts([50, 30, 20])).fit(X, Y)
         assert model.estimator_.estimator is fitted
@@ -212,7 +212,7 @@ class TestAdjustedClassifier:
         assert model.adjustment_.certificate.confidence == 0.95
         assert model.adjustment_.certificate.batch_size == 150
 
-    def test_sparse_and_dataframes(self) -> None:
+    def test_sparse_matrices_and_dataframes(self) -> None:
         digits, y = load_digits(return_X_y=True)
         sparse = scipy.sparse.csr_matrix(digits)
         rates = np.linspace(1, 2, 10) / np.linspace(1, 2, 10).sum()
@@ -224,7 +224,7 @@ class TestAdjustedClassifier:
             assert named.feature_names_in_.tolist() == list("abcd")
             np.testing.assert_allclose(named.predict_proba(rows).mean(axis=0), RATES, atol=1e-9)
 
-    def test_inside_others(self) -> None:
+    def test_inside_meta_estimators(self) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000))
         p = cross_val_predict(model, X, Y, method="predict_proba", cv=3)
         np.testing.assert_array_equal(p, cross_val_predict(model.estimator, X, Y, method="predict_proba", cv=3))
@@ -234,9 +234,9 @@ class TestAdjustedClassifier:
         assert grid.best_estimator_.adapt(X, RATES).predict_proba(X).mean(axis=0) == pytest.approx(RATES)
         prior = br.AdjustedClassifier(LogisticRegression(max_iter=1000), method="prior")
         grid = GridSearchCV(prior, {"rates": [None, RATES]}, cv=3, scoring="neg_log_loss").fit(X, Y)
-        assert grid.best_params_ == {"rates": None}  # the labels have equal rates
+        assert grid.best_params_ == {"rates": None}  # the labels have equal class rates
 
-    def test_sample_weight_reaches_both(self) -> None:
+    def test_sample_weight_is_used_by_fit_and_adapt(self) -> None:
         w = np.where(Y == 0, 5.0, 1.0)
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y, sample_weight=w)
         plain = LogisticRegression(max_iter=1000).fit(X, Y, sample_weight=w)
@@ -261,7 +261,7 @@ class TestAdjustedClassifier:
             (CalibratedClassifierCV(LogisticRegression(class_weight="balanced", max_iter=1000)), None),
         ],
     )
-    def test_rates_in_training_know_class_weights(self, inner: Any, weight: Any) -> None:
+    def test_training_rates_include_class_weights(self, inner: Any, weight: Any) -> None:
         x, y = load_breast_cancer(return_X_y=True)
         seen = np.bincount(y) / len(y)
         expected = {"balanced": np.array([0.5, 0.5]), None: seen}.get(weight if not isinstance(weight, dict) else "")
@@ -270,8 +270,8 @@ class TestAdjustedClassifier:
         model = br.AdjustedClassifier(inner).fit(StandardScaler().fit_transform(x), y)
         np.testing.assert_allclose(model.training_rates_, expected)
 
-    def test_prior_gives_true_probabilities_after_under_sampling_and_class_weights(self) -> None:
-        # The truth is known: two normal distributions, 2 % positive.
+    def test_prior_recovers_true_probabilities_after_under_sampling_and_class_weights(self) -> None:
+        # The true probabilities are known: two normal distributions, 2 % positive.
         rng = np.random.default_rng(0)
         y = rng.random(100_000) < 0.02
         x = rng.normal(2.0 * y)[:, None]
@@ -302,7 +302,7 @@ class TestAdjustedClassifier:
         ids=lambda value: type(value).__name__,
     )
     @pytest.mark.filterwarnings("ignore:The `probability` parameter")
-    def test_rates_in_training_that_cannot_be_told_are_asked_for(self, inner: Any, options: dict[str, Any]) -> None:
+    def test_unknown_training_rates_must_be_passed(self, inner: Any, options: dict[str, Any]) -> None:
         w = {"sample_weight": np.where(Y == 1, 5.0, 1.0)} if options else {}
         model = br.AdjustedClassifier(inner, method="prior").fit(X, Y == 1, **w)
         assert model.training_rates_ is None
@@ -311,29 +311,29 @@ class TestAdjustedClassifier:
         given = br.AdjustedClassifier(inner, [0.9, 0.1], method="prior", old_rates=[0.5, 0.5]).fit(X, Y == 1, **w)
         np.testing.assert_array_equal(given.training_rates_, [0.5, 0.5])
 
-    def test_rates_in_training_from_priors_and_weights_that_arrive(self) -> None:
+    def test_training_rates_from_priors_and_routed_weights(self) -> None:
         w, y = np.where(Y == 1, 5.0, 1.0), Y == 1
-        stated = br.AdjustedClassifier(GaussianNB(priors=[0.5, 0.5])).fit(X, y)
-        np.testing.assert_array_equal(stated.training_rates_, [0.5, 0.5])
-        weighed = [w[~y].sum() / w.sum(), w[y].sum() / w.sum()]
+        with_priors = br.AdjustedClassifier(GaussianNB(priors=[0.5, 0.5])).fit(X, y)
+        np.testing.assert_array_equal(with_priors.training_rates_, [0.5, 0.5])
+        expected = [w[~y].sum() / w.sum(), w[y].sum() / w.sum()]
         pipe = br.AdjustedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
-        np.testing.assert_allclose(pipe.fit(X, y, logisticregression__sample_weight=w).training_rates_, weighed)
-        np.testing.assert_allclose(pipe.fit(X, y, sample_weight=w).training_rates_, weighed)
+        np.testing.assert_allclose(pipe.fit(X, y, logisticregression__sample_weight=w).training_rates_, expected)
+        np.testing.assert_allclose(pipe.fit(X, y, sample_weight=w).training_rates_, expected)
         grid = br.AdjustedClassifier(GridSearchCV(LogisticRegression(max_iter=1000), {"C": [1.0]}, cv=3))
-        np.testing.assert_allclose(grid.fit(X, y, sample_weight=w).training_rates_, weighed)
+        np.testing.assert_allclose(grid.fit(X, y, sample_weight=w).training_rates_, expected)
         with config_context(enable_metadata_routing=True):
             inner = LogisticRegression(max_iter=1000).set_fit_request(sample_weight=False)
             routed = br.AdjustedClassifier(inner).set_fit_request(sample_weight=True).fit(X, y, sample_weight=w)
         np.testing.assert_allclose(routed.training_rates_, [2 / 3, 1 / 3])
 
     @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
-    def test_rates_in_training_know_scale_pos_weight(self, name: str) -> None:
+    def test_training_rates_include_scale_pos_weight(self, name: str) -> None:
         if name not in MODELS:
             pytest.skip(f"{name} is not installed")
         model = br.AdjustedClassifier(clone(MODELS[name]).set_params(scale_pos_weight=2.0)).fit(X, Y == 1)
         np.testing.assert_allclose(model.training_rates_, [0.5, 0.5])
 
-    def test_prior_needs_no_rows(self, tmp_path: Path) -> None:
+    def test_prior_method_needs_no_rows(self, tmp_path: Path) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), method="prior").fit(X, Y).adapt(rates=RATES)
         by_hand = br.prior_adjust(model.estimator_.predict_proba(X), [1 / 3] * 3, RATES).probs
         np.testing.assert_allclose(model.predict_proba(X), by_hand, atol=1e-12)
@@ -341,7 +341,7 @@ class TestAdjustedClassifier:
         model.adjustment_.save(tmp_path / "shift.json")
         assert np.isnan(br.load(tmp_path / "shift.json").certificate.loss_reduction)
 
-    def test_a_shift_that_was_fitted_on_logits(self) -> None:
+    def test_adjustment_fitted_on_logits_can_be_used(self) -> None:
         model = fitted()
         logits = np.log(model.predict_proba(X))
         model.adapt(adjustment=br.adjust(logits, RATES, from_logits=True, classes=[0, 1, 2]))
@@ -349,45 +349,47 @@ class TestAdjustedClassifier:
         with pytest.raises(BadOption, match="not both"):
             model.adapt(X, RATES, adjustment=model.adjustment_)
 
-    def test_saved_shifts(self, tmp_path: Path) -> None:
+    def test_saved_adjustment_can_be_used(self, tmp_path: Path) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y).adapt(X[shifted()], RATES)
         model.adjustment_.save(tmp_path / "shift.json")
-        fresh = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y)
-        fresh.adapt(adjustment=tmp_path / "shift.json")
-        np.testing.assert_array_equal(fresh.predict_proba(X), model.predict_proba(X))
-        fresh.adapt(adjustment=br.load(tmp_path / "shift.json"))
-        np.testing.assert_array_equal(fresh.predict_proba(X), model.predict_proba(X))
-        other = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, np.array(list("abc"))[Y])
-        with pytest.raises(BadOption, match=r"the adjustment is for 0, 1, 2, but the classifier knows 'a', 'b', 'c'"):
-            other.adapt(adjustment=tmp_path / "shift.json")
+        other = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y)
+        other.adapt(adjustment=tmp_path / "shift.json")
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        other.adapt(adjustment=br.load(tmp_path / "shift.json"))
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        named = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, np.array(list("abc"))[Y])
+        with pytest.raises(
+            BadOption, match="for the classes 0, 1, 2, but the classifier has the classes 'a', 'b', 'c'"
+        ):
+            named.adapt(adjustment=tmp_path / "shift.json")
 
     @pytest.mark.parametrize("rates", [RATES, br.Rates.between(0.2, 0.5), br.Rates.from_counts([5, 3, 2])])
-    def test_joblib_and_skops(self, rates: Any) -> None:
+    def test_fitted_estimators_survive_joblib_and_skops(self, rates: Any) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), rates).fit(X, Y).adapt(X)
         adjuster = br.Adjuster(rates).fit(model.estimator_.predict_proba(X))
-        for estimator, ask in (
+        for estimator, predict in (
             (model, lambda m: m.predict_proba(X)),
             (adjuster, lambda m: m.transform(model.predict_proba(X))),
         ):
             buffer = io.BytesIO()
             joblib.dump(estimator, buffer)
             buffer.seek(0)
-            np.testing.assert_array_equal(ask(joblib.load(buffer)), ask(estimator))
+            np.testing.assert_array_equal(predict(joblib.load(buffer)), predict(estimator))
             data = skops.io.dumps(estimator)
             types = skops.io.get_untrusted_types(data=data)
             assert all(name.startswith("baserate.") for name in types)
-            np.testing.assert_array_equal(ask(skops.io.loads(data, trusted=types)), ask(estimator))
+            np.testing.assert_array_equal(predict(skops.io.loads(data, trusted=types)), predict(estimator))
 
-    def test_rates_without_adapt_are_not_passed_over_in_silence(self) -> None:
+    def test_warning_if_there_are_rates_but_adapt_was_not_called(self) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), RATES).fit(X, Y)
-        for ask in (model.predict_proba, model.predict, model.decision_function):
-            with pytest.warns(NotAdaptedWarning, match=r"call adapt\(X\)\. These predictions are not adjusted"):
-                ask(X)
+        for predict in (model.predict_proba, model.predict, model.decision_function):
+            with pytest.warns(NotAdaptedWarning, match=r"these predictions are not adjusted: call adapt\(X\)"):
+                predict(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.adapt(X).predict_proba(X)
 
-    def test_fitting_again_forgets_the_place(self) -> None:
+    def test_fitting_again_removes_the_adjustment(self) -> None:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y).adapt(X, RATES)
         assert model.fit(X, Y).adjustment_ is None
         assert clone(model).estimator is not model.estimator
@@ -401,8 +403,8 @@ BAD: list[tuple[Any, type[Exception], str]] = [
         "method must be 'adjust' or 'prior', not 'bga'",
     ),
     (lambda: br.AdjustedClassifier(LogisticRegression()).adapt(X, RATES), NotFittedError, "not fitted yet"),
-    (lambda: fitted().adapt(X), BadRates, "adapt needs the class rates of the new place"),
-    (lambda: fitted().adapt(rates=RATES), BadOption, "adapt needs rows of the new place"),
+    (lambda: fitted().adapt(X), BadRates, "adapt needs the class rates of the target population"),
+    (lambda: fitted().adapt(rates=RATES), BadOption, "adapt needs rows of the target population"),
     (lambda: fitted().adapt(X, [0.5, 0.5]), BadRates, "must be 3 numbers"),
     (
         lambda: fitted().adapt(X, {0: 0.5, 1: 0.3, 7: 0.2}),
@@ -414,7 +416,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: br.AdjustedClassifier(FrozenEstimator(LogisticRegression(max_iter=1000).fit(X, Y))).fit(X, Y + 1),
         br.errors.BadLabels,
-        "y holds the classes 3, which the fitted classifier does not know",
+        "y contains the classes 3, which the fitted classifier does not have",
     ),
     (
         lambda: br.AdjustedClassifier(CalibratedClassifierCV(RidgeClassifier())).fit(X, Y, sample_weight=[1, 2]),
@@ -432,6 +434,6 @@ def fitted() -> Any:
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2][:40] for case in BAD])
-def test_bad_input_says_what_to_do(call: Any, error: type[Exception], message: str) -> None:
+def test_bad_input_is_an_error(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()

@@ -1,4 +1,4 @@
-"""Predictions that other people's models made; their folder comes from the environment variable BASERATE_DATA."""
+"""Real predictions of published models, in the folder that the environment variable BASERATE_DATA names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baserate.losses import Loss
 
 
 def prediction_sets(folder: Path) -> Iterator[tuple[str, Array, NDArray[np.intp]]]:
-    """Name, predictions as found, and labels."""
+    """Yield the name, the predictions and the labels of each set."""
     files = sorted((folder / "predictions").glob("*.npz"))
     assert files, f"no .npz file in {folder / 'predictions'}"
     for file in files:
@@ -25,15 +25,15 @@ def prediction_sets(folder: Path) -> Iterator[tuple[str, Array, NDArray[np.intp]
 
 
 def assert_falls(loss: Loss, raw: Array, y: NDArray[np.intp], result: br.Adjustment, name: str) -> None:
-    """The loss on the labels falls by at least the guaranteed amount."""
+    """Check that the loss on the labels falls by at least the guaranteed amount."""
     p, targets = raw.astype(np.float64), np.eye(raw.shape[1])[y]
     p /= p.sum(axis=1, keepdims=True)
     before, after = loss.divergence(p, targets), loss.divergence(result.probs, targets)
-    known = np.isfinite(before)  # rows that give their true class probability 0 stay at infinite loss
-    if known.all():
+    finite = np.isfinite(before)  # rows that give their true class probability 0 keep an infinite loss
+    if finite.all():
         assert before.mean() - after.mean() >= result.certificate.loss_reduction - 1e-9, name
     else:
-        assert np.isinf(after[~known]).all()
+        assert np.isinf(after[~finite]).all()
 
 
 @pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
@@ -46,9 +46,7 @@ def test_true_rates_lower_the_loss_by_the_guaranteed_amount(loss: Loss, real_pre
 
 
 @pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
-def test_so_do_sets_that_hold_the_true_rates_and_they_take_no_more_than_twice_the_passes(
-    loss: Loss, real_predictions: Path
-) -> None:
+def test_rate_sets_lower_the_loss_by_the_guaranteed_amount_in_few_passes(loss: Loss, real_predictions: Path) -> None:
     rng = np.random.default_rng(0)
     for name, raw, y in prediction_sets(real_predictions):
         rates = np.bincount(y, minlength=raw.shape[1]) / len(y)
@@ -64,5 +62,5 @@ def test_so_do_sets_that_hold_the_true_rates_and_they_take_no_more_than_twice_th
             result = br.adjust(raw, known, loss=loss, normalize=True)
             assert_certified(result)
             assert result.n_passes <= 2 * passes, (name, known)
-            if result.certificate.holds_for(rates):  # chance may have kept them out of a survey's set
+            if result.certificate.holds_for(rates):  # by chance, a survey may exclude the true rates
                 assert_falls(loss, raw, y, result, name)

@@ -1,4 +1,4 @@
-"""The report: what it says, that it stays text, and how a real browser takes it."""
+"""The report: its sentences, the escaping of names, and how a real browser shows it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.analysis.row_changes import moves, rows_of
+from baserate.analysis.row_changes import all_rows, row_changes
 from baserate.errors import BadFile, BadOption
 from baserate.report import write_report
-from baserate.report.call import call
+from baserate.report.python_code import python_code
+from baserate.result.facts import facts
 
 NASTY = [
     "<img src=x onerror=alert(1)>",
@@ -52,7 +53,7 @@ def page(folder: Path, result: br.Adjustment, name: str = "report.html", **optio
 
 
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
-def test_what_was_done_and_what_is_guaranteed_comes_first(tmp_path: Path, name: str) -> None:
+def test_page_begins_with_what_was_done_and_what_is_guaranteed(tmp_path: Path, name: str) -> None:
     p = predictions()
     result = br.adjust(p, {"a": 0.5, "b": 0.3, "c": 0.2}, classes=["a", "b", "c"])
     text = page(tmp_path, result, name, note="for Ann")
@@ -61,30 +62,36 @@ def test_what_was_done_and_what_is_guaranteed_comes_first(tmp_path: Path, name: 
         "for Ann",
         "Bounded adjustment for the log loss",
         fall,
-        "if the wanted rates are the true class rates of these",
+        "if the requested rates are the true class rates of these",
     ]
-    order += [f"{value:.4f}" for value in result.before] + ["nothing is guaranteed", "moved far", "br.adjust(probs"]
-    places = [text.replace("rows that moved farthest", "moved far").find(one) for one in order]
+    order += [f"{value:.4f}" for value in result.before] + [
+        "Nothing is guaranteed for",
+        "rows that changed most:",
+        "br.adjust(probs",
+    ]
+    places = [text.find(part) for part in order]
     assert -1 not in places, order[places.index(-1)]
     assert places == sorted(places)
 
 
-def test_every_kind_of_adjustment_has_its_words(tmp_path: Path) -> None:
+def test_page_describes_every_kind_of_adjustment(tmp_path: Path) -> None:
     p = predictions()
-    said = {
+    expected = {
         "with 90 % confidence": br.adjust(p, br.Rates.from_counts([50, 30, 20], 0.9)),
         "Unbounded adjustment for the Brier score": br.adjust(p, [0.5, 0.3, 0.2], loss="brier", bounded=False),
         "entries are below 0 or above 1": br.additive(p, [0.8, 0.1, 0.1]),
         "Prior probability adjustment (PPA)": br.prior_adjust(p, [0.3, 0.3, 0.4], [0.5, 0.3, 0.2]),
         "may rise, by at most": br.prior_adjust(p, [0.1, 0.1, 0.8], [0.2, 0.3, 0.5]),
         "0.001 was added to every probability first": br.adjust(p, [0.5, 0.3, 0.2], zeros=1e-3),
-        "Nothing had to be changed": br.adjust(p, br.Rates.between(None, None)),
+        "The predictions did not have to change": br.adjust(p, br.Rates.between(None, None)),
         "weighted mean log loss": br.adjust(p, [0.5, 0.3, 0.2], sample_weight=np.arange(1.0, len(p) + 1)),
         "from_logits=True": br.adjust(np.log(p), [0.5, 0.3, 0.2], from_logits=True),
         "br.losses.Power(": br.adjust(p, [0.5, 0.3, 0.2], loss=br.losses.Power(1.5)),
+        "Bounded adjustment for the ranked probability loss": br.adjust(p, [0.5, 0.3, 0.2], loss="ranked"),
+        "active lower bound</td><td><bdi>class 0: 0.5000": br.adjust(p, br.Rates.between([0.5, None, None], None)),
     }
-    for words, result in said.items():
-        assert words in page(tmp_path, result), words
+    for text, result in expected.items():
+        assert text in page(tmp_path, result), text
 
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -102,56 +109,56 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_the_call_of_the_report_makes_it_again(kind: str) -> None:
+def test_code_in_the_report_reproduces_the_adjustment(kind: str) -> None:
     options = dict(CALLS[kind])
     rates = options.pop("rates")
     p = predictions(200, 30 if kind == "many" else 3)
     result = br.adjust(p, rates, **options)
     names = {"probs": p, "weights": options.get("sample_weight"), "rates": rates}
-    exec(call(result), names)
+    exec(python_code(facts(result)), names)
     np.testing.assert_allclose(names["result"].probs, result.probs, rtol=0, atol=1e-12)
 
 
-def test_the_call_of_prior_adjustment_makes_it_again() -> None:
+def test_code_in_the_report_reproduces_a_prior_adjustment() -> None:
     p, old = predictions(), [0.2, 0.3, 0.5]
     result = br.prior_adjust(p, old, [0.5, 0.3, 0.2])
     names: dict[str, Any] = {"probs": p, "old_rates": old}
-    exec(call(result), names)
+    exec(python_code(facts(result)), names)
     np.testing.assert_allclose(names["result"].probs, result.probs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["zeros", "logits", "plain"])
-def test_rows_are_read_again_as_they_were_adjusted(kind: str) -> None:
+def test_rows_that_are_read_again_equal_the_adjusted_rows(kind: str) -> None:
     p = predictions()
     given = np.array([[800.0, 0, 0], [600, 0, 1], [-1, 0, 2], [-900, 0, 3]] * 10) if kind == "logits" else p
     result = br.adjust(given, [0.2, 0.3, 0.5], from_logits=kind == "logits", zeros=0.1 if kind == "zeros" else "keep")
-    np.testing.assert_allclose(rows_of(result).after, result.probs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(all_rows(result).after, result.probs, rtol=0, atol=1e-12)
 
 
-def test_labels_say_whether_the_condition_holds(tmp_path: Path) -> None:
+def test_page_says_whether_the_labels_meet_the_condition(tmp_path: Path) -> None:
     p = predictions(400)
     y = labels(p)
     right = br.adjust(p, np.bincount(y, minlength=3) / len(y))
-    fell = br.losses.Log().score(p, y) - br.losses.Log().score(right.probs, y)
-    assert f"the condition is fulfilled: the loss fell by {fell:.4f}" in page(tmp_path, right, y=y)
+    fall = br.losses.Log().score(p, y) - br.losses.Log().score(right.probs, y)
+    assert f"the condition is met: the loss fell by {fall:.4f}" in page(tmp_path, right, y=y)
     wrong = page(tmp_path, br.adjust(p, [0.2, 0.3, 0.5]), y=np.zeros(400, dtype=int))
-    assert "the condition is NOT fulfilled (the rate of &#39;class 0&#39; is 1.0000): the loss rose by" in wrong
+    assert "the condition is NOT met (the rate of &#39;class 0&#39; is 1.0000): the loss rose by" in wrong
 
 
-def test_the_page_does_not_depend_on_how_the_caller_draws(tmp_path: Path) -> None:
+def test_page_does_not_depend_on_the_matplotlib_style_of_the_caller(tmp_path: Path) -> None:
     result = br.adjust(predictions(), [0.5, 0.3, 0.2])
-    usual = page(tmp_path, result)
+    expected = page(tmp_path, result)
     with plt.style.context("dark_background"), plt.rc_context({"font.size": 24}):
-        assert page(tmp_path, result) == usual
+        assert page(tmp_path, result) == expected
     assert not plt.get_fignums(), "no figure is left open"
 
 
-def test_a_sample_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_says_if_a_picture_shows_only_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("baserate.analysis.row_changes._SAMPLED", 100)
-    assert "Drawn from one row in 2." in page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
+    assert "The picture shows a sample: one row in 2." in page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
 
 
-def test_predictions_that_were_changed_are_noticed(tmp_path: Path) -> None:
+def test_predictions_that_were_changed_in_place_are_an_error(tmp_path: Path) -> None:
     p = predictions()
     result = br.adjust(p, [0.5, 0.3, 0.2])
     p[:] = [1.0, 0.0, 0.0]
@@ -159,7 +166,7 @@ def test_predictions_that_were_changed_are_noticed(tmp_path: Path) -> None:
         result.report(tmp_path / "report.html")
 
 
-def test_with_labels_it_says_what_it_was_worth(tmp_path: Path) -> None:
+def test_page_compares_losses_if_there_are_labels(tmp_path: Path) -> None:
     p = predictions(400)
     y = labels(p)
     rates = np.bincount(y, minlength=3) / len(y)
@@ -175,55 +182,55 @@ def test_with_labels_it_says_what_it_was_worth(tmp_path: Path) -> None:
     assert f"<td>this adjustment</td><td>{score:.4f}</td>" in page(tmp_path, spherical, y=y)
 
 
-def test_rows_that_moved_most_are_named(tmp_path: Path) -> None:
+def test_page_lists_the_rows_that_changed_most(tmp_path: Path) -> None:
     p = predictions(300)
     result = br.adjust(p, [0.6, 0.3, 0.1])
-    moved = br.losses.Log().divergence(p, result.probs)
-    seen = moves(result)
-    assert [one.row for one in seen.extremes] == [f"row {i}" for i in np.argsort(-moved, kind="stable")[:10]]
-    assert seen.turned == int((p.argmax(axis=1) != result.probs.argmax(axis=1)).sum())
-    assert (seen.zeros_before, seen.zeros_after) == (0, 0)
-    np.testing.assert_allclose(seen.before, p, atol=1e-15)
-    np.testing.assert_allclose(seen.after, result.probs, atol=1e-12)
+    divergence = br.losses.Log().divergence(p, result.probs)
+    changes = row_changes(result)
+    assert [row.row for row in changes.extremes] == [f"row {i}" for i in np.argsort(-divergence, kind="stable")[:10]]
+    assert changes.new_top_class == int((p.argmax(axis=1) != result.probs.argmax(axis=1)).sum())
+    assert (changes.zeros_before, changes.zeros_after) == (0, 0)
+    np.testing.assert_allclose(changes.before, p, atol=1e-15)
+    np.testing.assert_allclose(changes.after, result.probs, atol=1e-12)
     brier = br.adjust(p, [0.6, 0.3, 0.1], loss="brier")
     assert f"and {int((brier.probs == 0).sum())} are now" in page(tmp_path, brier)
 
 
-def test_files_have_reports_too(tmp_path: Path) -> None:
+def test_adjusted_files_can_be_reported(tmp_path: Path) -> None:
     p = predictions(50, 2)
     pq.write_table(pa.table({"p_a": p[:, 0], "p_b": p[:, 1]}), tmp_path / "in.parquet")
     result = br.adjust(tmp_path / "in.parquet", {"a": 0.3, "b": 0.7}, out=tmp_path / "out.parquet")
     assert re.search(r"row \d+ of .*in\.parquet", page(tmp_path, result))
 
 
-def test_names_stay_text(tmp_path: Path) -> None:
+def test_class_names_are_escaped(tmp_path: Path) -> None:
     p = predictions(60, len(NASTY))
     result = br.adjust(p, wanted(len(NASTY)), classes=NASTY)
     write_report(tmp_path / "report.html", result, title=NASTY[0], note=NASTY[1], command=f"baserate '{NASTY[1]}'")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<img" not in text
-    assert text.count("<script>") == 1, "only our own"
+    assert text.count("<script>") == 1, "only the script of the page itself"
     markdown = page(tmp_path, result, "report.md", title=NASTY[0], note=NASTY[1])
     assert "| \\<img" in markdown
     rates = [line for line in markdown.splitlines() if line.startswith("| ")][1 : 1 + len(NASTY)]
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in rates] == [7] * len(NASTY)
 
 
-def test_no_other_file_is_needed(tmp_path: Path) -> None:
+def test_page_loads_no_other_file(tmp_path: Path) -> None:
     text = page(tmp_path, br.adjust(predictions(), [0.5, 0.3, 0.2]))
-    fetched = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?\s*([^"')>\s]+)""", text)
-    assert [one for one in fetched if not one.startswith(("#", "data:"))] == []
+    links = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?\s*([^"')>\s]+)""", text)
+    assert [link for link in links if not link.startswith(("#", "data:"))] == []
     assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
 
 
-def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_that_cannot_be_written_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = br.adjust(predictions(), [0.5, 0.3, 0.2])
-    with pytest.raises(BadOption, match=r"end in \.html or \.md, unlike .*report\.pdf"):
+    with pytest.raises(BadOption, match=r"must end in \.html or \.md, unlike .*report\.pdf"):
         result.report(tmp_path / "report.pdf")
     with pytest.raises(BadFile, match=r"report\.html cannot be written: there is no folder "):
         result.report(tmp_path / "nowhere" / "report.html")
     result.save(tmp_path / "shift.json")
-    with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
+    with pytest.raises(br.BaserateError, match="has a shift but no rows"):
         br.load(tmp_path / "shift.json").report(tmp_path / "report.html")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r'reports need jinja2: pip install "baserate\[report\]"'):
@@ -233,7 +240,7 @@ def test_what_cannot_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser that is on this machine; playwright's own downloads are not needed."""
+    """The browser that is installed on this machine, rather than one that playwright would download."""
     if BROWSER is None:
         pytest.skip("there is no chromium on this machine")
     from playwright.sync_api import sync_playwright
@@ -244,22 +251,22 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-def look(browser: Any, path: Path, width: int = 1200, **options: Any) -> tuple[Any, list[str]]:
-    """A page in the browser, and what it complained about or asked the world for."""
-    trouble: list[str] = []
+def open_page(browser: Any, path: Path, width: int = 1200, **options: Any) -> tuple[Any, list[str]]:
+    """A page in the browser, and a list of its errors, dialogs and network requests."""
+    problems: list[str] = []
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
     shown = context.new_page()
-    shown.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-    shown.on("pageerror", lambda error: trouble.append(str(error)))
-    shown.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-    shown.on("request", lambda request: trouble.append(request.url) if not request.url.startswith("file:") else None)
+    shown.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+    shown.on("pageerror", lambda error: problems.append(str(error)))
+    shown.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
+    shown.on("request", lambda request: problems.append(request.url) if not request.url.startswith("file:") else None)
     shown.goto(path.as_uri())
-    return shown, trouble
+    return shown, problems
 
 
 @pytest.fixture(scope="module", params=[2, 10, 100])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report with names of every kind."""
+def report_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with unusual class names."""
     k, path = request.param, tmp_path_factory.mktemp("report") / "report.html"
     p = predictions(300, k)
     names = [*NASTY, *(f"class {j}" for j in range(k))][:k]
@@ -268,20 +275,20 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "light"), (1200, "dark")])
-def test_in_a_real_browser(browser: Any, written: Path, width: int, scheme: str) -> None:
-    shown, trouble = look(browser, written, width, color_scheme=scheme)
-    assert trouble == []
+def test_page_in_a_real_browser(browser: Any, report_path: Path, width: int, scheme: str) -> None:
+    shown, problems = open_page(browser, report_path, width, color_scheme=scheme)
+    assert problems == []
     assert NASTY[0] in shown.locator("table.rates td").all_inner_texts()
     assert shown.locator("img, iframe, object").count() == 0
     wide = shown.evaluate("document.documentElement.scrollWidth")
-    assert wide <= width, "nothing sticks out; wide tables scroll by themselves"
+    assert wide <= width, "no horizontal scrolling, except within wide tables"
     shown.context.close()
 
 
-def test_a_thousand_classes_are_folded_and_can_be_searched(browser: Any, tmp_path: Path) -> None:
+def test_long_table_of_classes_is_folded_and_can_be_searched(browser: Any, tmp_path: Path) -> None:
     names = [f"species {j}" for j in range(1000)]
     br.adjust(predictions(50, 1000), wanted(1000), classes=names).report(tmp_path / "report.html")
-    shown, trouble = look(browser, tmp_path / "report.html")
+    shown, problems = open_page(browser, tmp_path / "report.html")
     rows = shown.locator("details.all tbody tr")
     assert rows.count() == 1000
     assert not rows.first.is_visible()
@@ -289,12 +296,12 @@ def test_a_thousand_classes_are_folded_and_can_be_searched(browser: Any, tmp_pat
     shown.locator("details.all input").fill("SPECIES 77")
     assert rows.locator("visible=true").first.inner_text().startswith("species 77")
     assert rows.locator("visible=true").count() == 11
-    assert trouble == []
+    assert problems == []
     shown.context.close()
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")
-def test_it_prints(tmp_path: Path) -> None:
+def test_page_can_be_printed(tmp_path: Path) -> None:
     br.adjust(predictions(), [0.5, 0.3, 0.2]).report(tmp_path / "report.html")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'report.pdf'}"]
     subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The answer as people meet it: printed, applied, saved and loaded."""
+"""A result: its text, applying it to other rows, saving and loading it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def result() -> br.Adjustment:
     return br.adjust(P, [0.5, 0.3, 0.2], classes=NAMES)
 
 
-def test_repr_says_what_was_done_and_what_is_guaranteed(result: br.Adjustment) -> None:
+def test_repr_states_the_adjustment_and_the_guarantee(result: br.Adjustment) -> None:
     text = repr(result)
     assert text.startswith("Bounded adjustment for Log(): 40 rows, 3 classes")
     assert f"mean loss falls by at least {result.certificate.loss_reduction:.6g}" in text
@@ -33,14 +33,14 @@ def test_repr_says_what_was_done_and_what_is_guaranteed(result: br.Adjustment) -
         assert row.split()[2:4] == [wanted, wanted]
 
 
-def test_repr_of_many_classes_stays_short() -> None:
+def test_repr_of_many_classes_is_short() -> None:
     p = RNG.dirichlet(np.ones(500), size=20)
     text = repr(br.adjust(p, np.full(500, 1 / 500)))
     assert len(text.splitlines()) < 25
     assert "and 488 classes that changed less" in text
 
 
-def test_repr_of_prior_adjustment_admits_that_the_loss_may_rise() -> None:
+def test_repr_of_prior_adjustment_says_that_the_loss_may_rise() -> None:
     text = repr(br.prior_adjust([[0.6, 0.4], [0.6, 0.4]], [0.5, 0.5], [0.1, 0.9]))
     assert text.startswith("Prior probability adjustment: 2 rows, 2 classes")
     worse = br.prior_adjust([[0.9, 0.1], [0.9, 0.1]], [0.99, 0.01], [0.5, 0.5])
@@ -61,9 +61,9 @@ class Cells(HTMLParser):
         self.texts.append(data)
 
 
-def test_html_escapes_names_and_balances_its_tags() -> None:
-    evil = ['<img src=x onerror="alert(1)">', "a & b", "plain"]
-    page = br.adjust(P, [0.5, 0.3, 0.2], classes=evil)._repr_html_()
+def test_html_escapes_class_names_and_closes_its_tags() -> None:
+    names = ['<img src=x onerror="alert(1)">', "a & b", "plain"]
+    page = br.adjust(P, [0.5, 0.3, 0.2], classes=names)._repr_html_()
     cells = Cells()
     cells.feed(page)
     assert "img" not in cells.tags
@@ -72,7 +72,7 @@ def test_html_escapes_names_and_balances_its_tags() -> None:
     assert page.count("<td") == page.count("</td>")
 
 
-def test_apply_takes_one_row_or_many(result: br.Adjustment) -> None:
+def test_apply_accepts_one_row_or_many(result: br.Adjustment) -> None:
     many = result.apply(P)
     np.testing.assert_allclose(many, result.probs, atol=1e-15)
     for i in (0, 7):
@@ -84,19 +84,19 @@ def test_apply_takes_one_row_or_many(result: br.Adjustment) -> None:
     np.testing.assert_allclose(result.apply(7 * P, normalize=True), many, atol=1e-12)
 
 
-def test_apply_remembers_that_the_fit_took_logits() -> None:
+def test_apply_expects_logits_if_the_fit_did() -> None:
     fitted = br.adjust(np.log(P), [0.5, 0.3, 0.2], from_logits=True)
     np.testing.assert_allclose(fitted.apply(np.log(P)), fitted.probs, atol=1e-14)
     np.testing.assert_allclose(fitted.apply(P, from_logits=False), fitted.probs, atol=1e-12)
 
 
 @pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
-def test_a_saved_adjustment_works_like_the_one_that_was_saved(loss: Loss, k: int, tmp_path: Path) -> None:
+def test_loaded_adjustment_equals_the_saved_one(loss: Loss, k: int, tmp_path: Path) -> None:
     p = RNG.dirichlet(np.full(k, 2.0), size=30)
     made = br.adjust(p, RNG.dirichlet(np.full(k, 5.0)), loss=loss, classes=[f"class {j}" for j in range(k)])
     made.save(tmp_path / "shift.json")
-    given = loss if isinstance(loss, br.losses.Separable) else None
-    loaded = br.load(tmp_path / "shift.json", loss=given)
+    passed = loss if isinstance(loss, br.losses.Separable) else None
+    loaded = br.load(tmp_path / "shift.json", loss=passed)
     np.testing.assert_array_equal(loaded.apply(p), made.apply(p))
     assert repr(loaded) == repr(made)
     assert loaded.loss == loss
@@ -104,7 +104,7 @@ def test_a_saved_adjustment_works_like_the_one_that_was_saved(loss: Loss, k: int
     np.testing.assert_array_equal(loaded.certificate.sensitivity, made.certificate.sensitivity)
 
 
-def test_limits_rate_0_smoothing_and_unbounded_survive_saving(tmp_path: Path) -> None:
+def test_saving_keeps_limits_zero_rates_smoothing_and_unboundedness(tmp_path: Path) -> None:
     path = tmp_path / "shift.json"
     tight = np.array([[1.0, 0, 0], [0.4, 0.6, 0], [0.2, 0.2, 0.6]])
     for p, rates, options in [
@@ -119,13 +119,13 @@ def test_limits_rate_0_smoothing_and_unbounded_survive_saving(tmp_path: Path) ->
         np.testing.assert_array_equal(br.load(path).apply(p), made.apply(p))
 
 
-def test_a_loaded_adjustment_has_no_rows_and_says_so(result: br.Adjustment, tmp_path: Path) -> None:
+def test_rows_of_a_loaded_adjustment_are_an_error(result: br.Adjustment, tmp_path: Path) -> None:
     result.save(tmp_path / "shift.json")
-    with pytest.raises(br.BaserateError, match=r"holds the shift but no rows: .*; use apply\(probs\)"):
+    with pytest.raises(br.BaserateError, match=r"has a shift but no rows: .*; use apply\(probs\)"):
         _ = br.load(tmp_path / "shift.json").probs
 
 
-def test_files_are_json_and_leave_no_debris(result: br.Adjustment, tmp_path: Path) -> None:
+def test_saving_writes_json_and_no_other_file(result: br.Adjustment, tmp_path: Path) -> None:
     path = tmp_path / "shift.json"
     result.save(path)
     document = json.loads(path.read_text())
@@ -136,13 +136,13 @@ def test_files_are_json_and_leave_no_debris(result: br.Adjustment, tmp_path: Pat
     assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
 
 
-def test_a_failed_save_leaves_the_old_file(result: br.Adjustment, tmp_path: Path) -> None:
+def test_failed_save_keeps_the_old_file(result: br.Adjustment, tmp_path: Path) -> None:
     path = tmp_path / "shift.json"
     result.save(path)
     before = path.read_text()
-    odd = br.adjust(P, [0.5, 0.3, 0.2], classes=[("a", 1), ("b", 2), ("c", 3)])
+    tuples = br.adjust(P, [0.5, 0.3, 0.2], classes=[("a", 1), ("b", 2), ("c", 3)])
     with pytest.raises(br.BaserateError, match="class names must be strings, finite numbers or booleans to be saved"):
-        odd.save(path)
+        tuples.save(path)
     assert path.read_text() == before
     with pytest.raises(FileNotFoundError):
         result.save(tmp_path / "no such folder" / "shift.json")

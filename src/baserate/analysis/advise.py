@@ -1,4 +1,4 @@
-"""Which procedure fits, in words and numbers."""
+"""Advice on which procedure to use, with the figures behind it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from baserate.solving import adjusted, prior_adjusted, read_predictions, request
 from baserate.support.arrays import FloatArray
 
 _NOT_FOR_PRIOR = ("tol", "max_passes", "bounded")  # Options of adjust that prior adjustment does not have.
-_LEVEL = 0.05  # Below this p-value the premise of prior adjustment is called refuted.
-_SURE = 0.999  # A prediction above this is called sure.
+_LEVEL = 0.05  # Below this p-value the assumption of prior adjustment is rejected.
+_CONFIDENT = 0.999  # Adjustment hardly changes rows that give a class more than this.
 
 
 class Reason(NamedTuple):
-    """One finding: what it is about, the figure, and what follows.
+    """One finding that the advice is based on.
 
     Attributes
     ----------
-    about : str
+    about : "premise", "prior", "guarantee", "zeros", "confidence" or "feasibility"
+        The subject; "premise" is the assumption of prior adjustment.
     figure : float
+        The p-value, guaranteed fall, number or share that was found; NaN if there is none.
     says : str
+        The finding as a sentence.
     """
 
     about: str
@@ -38,14 +41,14 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Advice:
-    """Which procedure fits, and why.
+    """Which procedure to use, and why.
 
     Attributes
     ----------
     procedure : "prior", "adjust" or "none"
-        What to call: :func:`prior_adjust`, :func:`adjust` with the rates as given, or nothing.
+        What to call: :func:`prior_adjust`, :func:`adjust` with the same rates, or nothing.
     summary : str
-        The verdict in a sentence, with its figure.
+        The advice in one sentence.
     reasons : tuple of Reason
     """
 
@@ -68,21 +71,22 @@ def advise(
     columns: Sequence[Any] | None = None,
     **options: Any,
 ) -> Advice:
-    """Which procedure fits these predictions and rates, and why.
+    """Which procedure to use for these predictions and rates, and why.
 
-    Prior adjustment (PPA) is best if only the rates have changed since training and the classifier is calibrated. Then
-    its answer is right for the new place, and its mean misses the rates only by chance. By how much chance can miss is
-    known, so the premise can be refuted without labels.
+    Prior probability adjustment (PPA) assumes that only the class rates have changed since training, and that the
+    classifier is calibrated. If so, no procedure is better: its predictions are right for the target population, and
+    their mean differs from the class rates only by chance. The distribution of this difference is known, so the
+    assumption can be tested without labels.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k)
     rates : array-like of shape (k,), dict, Series or Rates
-        What is known of the rates of these rows.
+        What is known about the class rates of these rows.
     old_rates : array-like of shape (k,), dict or Series, optional
-        Rates in training; without them prior adjustment is impossible.
+        Class rates in training; prior adjustment is impossible without them.
     loss : str or Loss, default "log"
-        The loss that matters.
+        The loss that should fall.
     sample_weight, classes, columns
         As in :func:`adjust`.
     **options
@@ -96,16 +100,16 @@ def advise(
     --------
     >>> import numpy as np, baserate as br
     >>> rng = np.random.default_rng(0)
-    >>> y = rng.random(2000) < 0.1                     # here 10 % are positive
+    >>> y = rng.random(2000) < 0.1                     # 10 % are positive
     >>> x = rng.normal(2.0 * y)
-    >>> p = 1 / (1 + np.exp(2 - 2 * x))                # right where half of them are
+    >>> p = 1 / (1 + np.exp(2 - 2 * x))                # calibrated where 50 % are positive
     >>> br.advise(np.column_stack([1 - p, p]), [1 - y.mean(), y.mean()], [0.5, 0.5])
-    use prior adjustment: its premise is not refuted (p = 0.94)
-      - prior adjustment: its mean misses the rate of 1 by 0.000251, where chance gives about 0.0034 (chi-square 0.0055,
-        p = 0.94); nothing speaks against a pure prior shift
-      - adjusting to the rates lowers the mean Log() loss by at least 0.1664, if they hold
-      - 0 predictions are exactly 0
-      - 0.35 % of the rows give one class more than 0.999; adjustment hardly moves those
+    use prior adjustment: its assumption is not rejected (p = 0.94)
+      - the mean after prior adjustment differs from the rate of 1 by 0.000251; chance alone gives about 0.0034
+        (chi-square 0.0055, p = 0.94): this is compatible with a change of the class rates only
+      - adjusting to the rates lowers the mean Log() loss by at least 0.1664, if they are right
+      - 0 probabilities are exactly 0
+      - 0.35 % of the rows give one class more than 0.999; adjustment hardly changes them
     """
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
     request = requested(probs, rates, loss=loss, **shared)
@@ -114,108 +118,112 @@ def advise(
     try:
         best = adjusted(probs, rates, loss=loss, **shared)
     except InfeasibleRates as error:
-        says = f"hard zeros make these rates impossible: {error}"
+        missing = error.wanted - error.reachable
         return Advice(
             "none",
-            f"do not adjust to these rates: they are out of reach by {error.wanted - error.reachable:.4g}",
-            (Reason("feasibility", error.wanted - error.reachable, says), *reasons),
+            f"do not adjust to these rates: hard zeros put them out of reach by {missing:.4g}",
+            (Reason("feasibility", missing, f"hard zeros make these rates impossible: {error}"), *reasons),
         )
     reasons.insert(0, _guarantee(best))
     if old_rates is None:
-        says = "prior adjustment is impossible: the rates in training are not given"
+        says = "prior adjustment is impossible without the class rates in training; pass them as old_rates="
         reasons.append(Reason("prior", float("nan"), says))
     elif best.certificate.known.kind in ("between", "near"):
-        says = "prior adjustment is not judged: it needs one best guess of the rates, and a set gives none"
+        says = "prior adjustment is not tested: it needs one vector of rates, and a rate set has none"
         reasons.append(Reason("prior", float("nan"), says))
     else:
         for_prior = {name: value for name, value in shared.items() if name not in _NOT_FOR_PRIOR}
         prior = prior_adjusted(probs, old_rates, rates, **for_prior)
-        reasons.insert(0, _premise(prior, best, predictions.weights))
-    return _verdict(best, tuple(reasons))
+        reasons.insert(0, _test_assumption(prior, best, predictions.weights))
+    return _advice(tuple(reasons))
 
 
-def _premise(prior: Result, best: Result, weights: FloatArray) -> Reason:
-    """Whether the mean of the PPA answer misses the rates by more than chance allows (a chi-square test)."""
+def _test_assumption(prior: Result, best: Result, weights: FloatArray) -> Reason:
+    """Chi-square test of whether the mean after prior adjustment differs from the rates by chance only."""
     from scipy.stats import chi2
 
     known, q = best.certificate.known, np.asarray(prior.answer)
-    gap = known.estimate() - prior.rates
-    variance = _chance(known, q, weights)
-    size, axes = np.linalg.eigh(variance)
-    varies = size > 1e-10 * max(size.max(), 1e-30)
-    along = axes.T @ gap
-    sure = np.abs(along[~varies]).max(initial=0.0) > 1e-9  # off where chance cannot be
-    statistic = np.inf if sure else float((along[varies] ** 2 / size[varies]).sum())
+    difference = known.estimate() - prior.rates
+    covariance = _covariance(known, q, weights)
+    variances, axes = np.linalg.eigh(covariance)
+    varies = variances > 1e-10 * max(variances.max(), 1e-30)
+    along = axes.T @ difference
+    impossible = np.abs(along[~varies]).max(initial=0.0) > 1e-9  # a difference where there is no variance
+    statistic = np.inf if impossible else float((along[varies] ** 2 / variances[varies]).sum())
     p_value = float(chi2.sf(statistic, max(int(varies.sum()), 1)))
-    largest = int(np.abs(gap).argmax())
+    largest = int(np.abs(difference).argmax())
     name = largest if best.classes is None else best.classes[largest]
-    usual = float(np.sqrt(max(variance[largest, largest], 0.0)))
+    deviation = float(np.sqrt(max(covariance[largest, largest], 0.0)))
     figures = (
-        f"its mean misses the rate of {name} by {abs(gap[largest]):.4g}, where chance gives about {usual:.2g} "
-        f"(chi-square {statistic:.2g}, p = {p_value:.2g})"
+        f"the mean after prior adjustment differs from the rate of {name} by {abs(difference[largest]):.4g}; chance "
+        f"alone gives about {deviation:.2g} (chi-square {statistic:.2g}, p = {p_value:.2g})"
     )
-    refuted = "more than only the rates has changed, or the model was not calibrated"
-    verdict = refuted if p_value < _LEVEL else "nothing speaks against a pure prior shift"
-    return Reason("premise", p_value, f"prior adjustment: {figures}; {verdict}")
+    rejected = "more than the class rates has changed, or the classifier was not calibrated"
+    conclusion = rejected if p_value < _LEVEL else "this is compatible with a change of the class rates only"
+    return Reason("premise", p_value, f"{figures}: {conclusion}")
 
 
-def _chance(known: Rates, q: FloatArray, weights: FloatArray) -> FloatArray:
-    """Covariance of the given rates minus the mean of the PPA answer, if labels are drawn from right predictions.
+def _covariance(known: Rates, q: FloatArray, weights: FloatArray) -> FloatArray:
+    """Covariance of the given rates minus the mean of the prior-adjusted rows ``q``, if ``q`` is right.
 
-    Where the given rates err, the mean of the answer follows them part of the way, ``follows``.
+    If the given rates are off by ``e``, the mean of ``q`` is off by ``follows @ e``.
     """
-    guess, squares = known.estimate(), weights**2
-    rows = np.cov(q, rowvar=False, bias=True, aweights=weights) * squares.sum()
-    follows = _spread(q, weights) / np.maximum(guess, 1e-300)
-    rest = np.eye(len(guess)) - follows
-    if known.certainty is None:  # rates of these rows: their labels vary about the predictions
-        return np.asarray(rest @ _spread(q, squares) @ rest.T + follows @ rows @ follows.T)
+    rates, squares = known.estimate(), weights**2
+    of_mean = np.cov(q, rowvar=False, bias=True, aweights=weights) * squares.sum()
+    follows = _label_covariance(q, weights) / np.maximum(rates, 1e-300)
+    rest = np.eye(len(rates)) - follows
+    if known.certainty is None:  # rates of these rows, whose labels vary about the predictions
+        return np.asarray(rest @ _label_covariance(q, squares) @ rest.T + follows @ of_mean @ follows.T)
     if isinstance(known, SurveyCounts):
-        survey = (np.diag(guess) - np.outer(guess, guess)) / known.counts.sum()
-        return np.asarray(rows + rest @ survey @ rest.T)
-    return np.asarray(rows)  # of a population: only the rows vary
+        of_survey = (np.diag(rates) - np.outer(rates, rates)) / known.counts.sum()
+        return np.asarray(of_mean + rest @ of_survey @ rest.T)
+    return np.asarray(of_mean)  # rates of a population, which do not vary
 
 
-def _spread(q: FloatArray, weights: FloatArray) -> FloatArray:
-    """``sum_i w_i (diag(q_i) - q_i q_i')``, its diagonal summed from the rest so that nothing cancels."""
-    shared = (q * weights[:, None]).T @ q
-    np.fill_diagonal(shared, 0.0)
-    return np.asarray(np.diag(shared.sum(axis=1)) - shared)
+def _label_covariance(q: FloatArray, weights: FloatArray) -> FloatArray:
+    """``sum_i w_i (diag(q_i) - q_i q_i')``. The diagonal is the sum of the rest, which avoids cancellation."""
+    products = (q * weights[:, None]).T @ q
+    np.fill_diagonal(products, 0.0)
+    return np.asarray(np.diag(products.sum(axis=1)) - products)
 
 
 def _guarantee(best: Result) -> Reason:
-    fall = best.certificate.loss_reduction
-    what = "the rates" if best.certificate.known.kind == "exact" else "the set of rates"
+    fall, confidence = best.certificate.loss_reduction, best.certificate.confidence
+    is_exact = best.certificate.known.kind == "exact"
+    target = "the rates" if is_exact else "the rate set"
     if fall <= 0:
-        says = f"adjusting to {what} guarantees nothing: the mean prediction is already possible (fall 0)"
-    else:
-        sure = best.certificate.confidence
-        when = "" if sure is None else f" with {100 * sure:.6g} % confidence"
-        says = f"adjusting to {what} lowers the mean {best.loss!r} loss by at least {fall:.4g}{when}, if they hold"
+        says = f"adjusting to {target} guarantees a fall of 0: the mean of the predictions is already possible"
+        return Reason("guarantee", fall, says)
+    condition = "if they are right" if is_exact else "if it contains the true rates"
+    if confidence is not None:
+        condition = f"with {100 * confidence:.6g} % confidence"
+    says = f"adjusting to {target} lowers the mean {best.loss!r} loss by at least {fall:.4g}, {condition}"
     return Reason("guarantee", fall, says)
 
 
 def _zeros(probs: FloatArray, loss: Loss) -> Reason:
-    zeros = int((probs == 0).sum())
-    if zeros == 0:
-        return Reason("zeros", 0.0, "0 predictions are exactly 0")
-    fate = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
-    return Reason("zeros", float(zeros), f"{zeros} predictions are exactly 0 and {fate}; zeros=1e-6 smooths them")
+    n_zeros = int((probs == 0).sum())
+    if n_zeros == 0:
+        return Reason("zeros", 0.0, "0 probabilities are exactly 0")
+    effect = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
+    says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass zeros=1e-6 to smooth them"
+    return Reason("zeros", float(n_zeros), says)
 
 
 def _confidence(probs: FloatArray) -> Reason:
-    share = float((probs.max(axis=1) > _SURE).mean())
-    says = f"{100 * share:.3g} % of the rows give one class more than {_SURE}; adjustment hardly moves those"
+    share = float((probs.max(axis=1) > _CONFIDENT).mean())
+    says = f"{100 * share:.3g} % of the rows give one class more than {_CONFIDENT}; adjustment hardly changes them"
     return Reason("confidence", share, says)
 
 
-def _verdict(best: Result, reasons: tuple[Reason, ...]) -> Advice:
-    by = {reason.about: reason.figure for reason in reasons}
-    if by.get("premise", -1.0) >= _LEVEL:
-        summary = f"use prior adjustment: its premise is not refuted (p = {by['premise']:.2g})"
-        return Advice("prior", summary, reasons)
-    if by["guarantee"] <= 0:
-        return Advice("none", "leave the predictions as they are: a fall of 0 is all that is guaranteed", reasons)
-    why = f", and prior adjustment's premise is refuted (p = {by['premise']:.2g})" if "premise" in by else ""
-    summary = f"use adjust: the mean loss falls by at least {by['guarantee']:.4g} if the rates hold{why}"
+def _advice(reasons: tuple[Reason, ...]) -> Advice:
+    figures = {reason.about: reason.figure for reason in reasons}
+    p_value, fall = figures.get("premise"), figures["guarantee"]
+    if p_value is not None and p_value >= _LEVEL:
+        return Advice("prior", f"use prior adjustment: its assumption is not rejected (p = {p_value:.2g})", reasons)
+    if fall <= 0:
+        return Advice("none", "leave the predictions as they are: the guaranteed fall of the loss is 0", reasons)
+    summary = f"use adjust: the mean loss falls by at least {fall:.4g} if the rates are right"
+    if p_value is not None:
+        summary += f"; the assumption of prior adjustment is rejected (p = {p_value:.2g})"
     return Advice("adjust", summary, reasons)

@@ -1,4 +1,4 @@
-"""What each procedure does to each loss, on labelled rows."""
+"""Compare the procedures by their losses on labelled rows."""
 
 from __future__ import annotations
 
@@ -22,26 +22,31 @@ from baserate.result.record import Result
 from baserate.solving import adjusted, prior_adjusted, read_predictions, requested
 from baserate.support.arrays import FloatArray
 
-_AT_ONCE = 1 << 22  # Numbers of resampled rows that are held at a time.
+_MAX_VALUES = 1 << 22  # Weights of resampled rows that are in memory at a time.
+_ORIGINAL = "as predicted"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Mean losses of several procedures, and how they differ from the predictions as they are.
+    """Mean losses of several procedures, compared with those of the original predictions.
 
     Attributes
     ----------
     procedures : tuple of str
+        The first one is "as predicted", the original predictions.
     losses : tuple of Loss
     mean : array of shape (p, l)
         Mean loss of each procedure; NaN where it is not defined, see ``notes``.
     change : array of shape (p, l)
-        Mean loss minus that of the predictions as they are: below 0 is better.
+        Mean loss minus that of the original predictions: below 0 is better.
     low, high : array of shape (p, l)
-        Paired bootstrap interval of ``change``: rows are drawn again, the adjustment is not.
+        Paired bootstrap interval of ``change``. It resamples the rows, but does not repeat the adjustment.
     confidence : float
+        Confidence level of the intervals.
     notes : tuple of str
-        What could not be done, and why.
+        Which procedures and losses could not be computed, and why.
+    kind : object
+        The dataframe library of the predictions; None if they were no dataframe.
     """
 
     procedures: tuple[str, ...]
@@ -55,7 +60,7 @@ class Comparison:
     kind: Any = None
 
     def as_dict(self) -> dict[str, list[Any]]:
-        """Columns of a table with one row a procedure and loss."""
+        """Columns of a table with one row per procedure and loss."""
         cells = [(i, j) for j in range(len(self.losses)) for i in range(len(self.procedures))]
         columns: dict[str, list[Any]] = {
             "procedure": [self.procedures[i] for i, _ in cells],
@@ -71,7 +76,7 @@ class Comparison:
         Parameters
         ----------
         backend : "pandas", "polars" or "pyarrow", optional
-            By default the kind of the predictions, or the first of these that is installed.
+            By default the library of the predictions, or the first of these that is installed.
         """
         return frames.from_columns(self.as_dict(), self.kind if backend is None else backend)
 
@@ -80,8 +85,8 @@ class Comparison:
         lines: list[str] = []
         for j, loss in enumerate(self.losses):
             title = f"mean {short_name(loss)} loss"
-            sure = f"{100 * self.confidence:.6g} %"
-            lines += [*([""] if lines else []), f"{title:<{width}}      mean    change  {sure} interval of the change"]
+            level = f"{100 * self.confidence:.6g} %"
+            lines += [*([""] if lines else []), f"{title:<{width}}      mean    change  {level} interval of the change"]
             for i, name in enumerate(self.procedures):
                 mean, change, low, high = (a[i, j] for a in (self.mean, self.change, self.low, self.high))
                 line = f"{name:<{width}}  {_cell(mean, '8.4f')}"
@@ -107,29 +112,34 @@ def compare(
     seed: int = 0,
     **options: Any,
 ) -> Comparison:
-    """What each procedure does to each loss, on labelled rows.
+    """Compare the mean losses of all procedures on labelled rows.
+
+    The procedures are prior probability adjustment (PPA), additive adjustment, and bounded general adjustment (BGA) for
+    each loss, to one vector of rates and to a rate set.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k)
     y : array-like of shape (n,)
-        Labels: class names, or column numbers if there are none.
+        Labels: class names, or column numbers if the classes have no names.
     rates : array-like of shape (k,), dict, Series or Rates
-        What is known of the rates of these rows. Procedures that need one guess take ``rates.estimate()``. The set is
-        ``rates`` itself if it is one, else that of the chance deviations of a batch of this size
-        (``Rates.of_population``).
+        What is known about the class rates of these rows. Procedures that need one vector use ``rates.estimate()``. The
+        rate set is ``rates`` itself if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in
+        a random sample of this size.
     old_rates : array-like of shape (k,), dict or Series, optional
-        Rates in training; without them there is no prior adjustment.
+        Class rates in training; prior adjustment is left out without them.
     losses : sequence of str or Loss, default ("log", "brier")
-        Losses to measure by, and to adjust for.
+        Losses to measure, and to adjust for.
     sample_weight, classes, columns
         As in :func:`adjust`.
     others : dict, optional
-        Further predictions of the same rows, shape (n, k), by the name that they get in the comparison.
+        Further predictions of the same rows, shape (n, k), by their name in the comparison.
     confidence : float, default 0.95
-        Of the bootstrap intervals.
+        Confidence level of the bootstrap intervals.
     n_bootstrap : int, default 1000
+        Number of bootstrap samples.
     seed : int, default 0
+        Seed of the bootstrap.
     **options
         ``zeros``, ``normalize`` and other options of :func:`adjust`.
 
@@ -149,69 +159,70 @@ def compare(
     BGA brier             0.1633   -0.1717  -0.5383 to +0.1889
     BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000
     """
-    named = [losses] if isinstance(losses, (str, Loss)) else losses
-    chosen = tuple({short_name(loss): loss for loss in map(as_loss, named)}.values())
+    chosen = _as_losses(losses)
     if "loss" in options or "bounded" in options:
-        raise BadOption("compare chooses loss and bounded itself; name the losses in losses=")
-    if not chosen:
-        raise BadOption("losses is empty; name at least one loss")
+        raise BadOption("compare does not take loss= and bounded=; pass the losses as losses=")
     _check_bootstrap(confidence, n_bootstrap)
-    shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
-    request = requested(probs, rates, **shared)
+    options |= {"sample_weight": sample_weight, "classes": classes, "columns": columns}
+    request = requested(probs, rates, **options)
     p, weights = read_predictions(request)
     targets = as_targets(y, p.shape, request.known.classes)
-    given = {name: _like(p, rows, name) for name, rows in (others or {}).items()}
-    made, notes = _made(probs, request.known, old_rates, chosen, shared)
-    made = given | made
+    further = {name: _as_predictions(rows, p.shape, name) for name, rows in (others or {}).items()}
+    made, notes = _adjusted_by_all(probs, request.known, old_rates, chosen, options)
+    predictions = {_ORIGINAL: p} | further | made
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
     weights, targets = weights[counts], targets[counts]
-    rows = np.stack([[row_losses(loss, a[counts], targets) for loss in chosen] for a in (p, *made.values())])
-    undefined = np.asarray(np.isnan(rows).any(axis=2))
-    notes += [
-        f"{name}: entries below 0 have no {short_name(chosen[j])} loss"
-        for i, name in enumerate(("as predicted", *made))
-        for j in np.flatnonzero(undefined[i])
-    ]
+    rows = np.stack([[row_losses(loss, a[counts], targets) for loss in chosen] for a in predictions.values()])
+    notes += _undefined_losses(rows, list(predictions), chosen)
     with np.errstate(invalid="ignore"):
-        mean, gaps = rows @ weights, rows - rows[:1]
-        change = gaps @ weights
-    low, high = _bootstrap(gaps, weights, confidence, n_bootstrap, seed)
+        mean, differences = rows @ weights, rows - rows[:1]
+        change = differences @ weights
+    low, high = _bootstrap(differences, weights, confidence, n_bootstrap, seed)
     kind = None if request.rows.frame is None else request.rows.frame.kind
-    return Comparison(("as predicted", *made), chosen, mean, change, low, high, confidence, tuple(notes), kind)
+    return Comparison(tuple(predictions), chosen, mean, change, low, high, confidence, tuple(notes), kind)
 
 
-def _like(p: FloatArray, rows: ArrayLike, name: str) -> FloatArray:
-    other = np.asarray(rows, dtype=np.float64)
-    if other.shape != p.shape:
-        raise BadOption(f"others: {name!r} has shape {other.shape}, but the predictions have shape {p.shape}")
-    return other
+def _as_losses(losses: str | Loss | Sequence[str | Loss]) -> tuple[Loss, ...]:
+    """The losses without repetitions."""
+    several = [losses] if isinstance(losses, (str, Loss)) else losses
+    chosen = tuple({short_name(loss): loss for loss in map(as_loss, several)}.values())
+    if not chosen:
+        raise BadOption("losses is empty; name at least one loss")
+    return chosen
 
 
-def _made(
+def _as_predictions(rows: ArrayLike, shape: tuple[int, ...], name: str) -> FloatArray:
+    predictions = np.asarray(rows, dtype=np.float64)
+    if predictions.shape != shape:
+        raise BadOption(f"others: {name!r} has shape {predictions.shape}, but probs has shape {shape}")
+    return predictions
+
+
+def _adjusted_by_all(
     probs: Any, known: Rates, old_rates: RatesLike | None, losses: Sequence[Loss], options: dict[str, Any]
 ) -> tuple[dict[str, FloatArray], list[str]]:
-    """Adjusted predictions by each procedure that can be done, and notes on those that cannot."""
+    """The adjusted predictions of each procedure, and notes on the procedures that are impossible."""
     try:
-        guess = known.estimate()
-    except BadRates as error:  # what needs no guess is still done
-        sets = {loss: adjusted(probs, known, loss=loss, **options) for loss in losses}
-        made = {f"BGA {short_name(loss)} to a set": _rows(result) for loss, result in sets.items()}
-        return made, [f"only sets of rates: {error}"]
-    in_set = known if known.kind != "exact" else Rates.of_population(guess)
-    prior = {name: value for name, value in options.items() if name not in ("tol", "max_passes")}
-    plan: dict[str, Callable[[], Result]] = {}
+        rates = known.estimate()
+    except BadRates as error:  # procedures that need one vector of rates are left out
+        results = {loss: adjusted(probs, known, loss=loss, **options) for loss in losses}
+        made = {f"BGA {short_name(loss)} to a set": _rows(result) for loss, result in results.items()}
+        return made, [f"only adjustment to a rate set is compared: {error}"]
+    rate_set = known if known.kind != "exact" else Rates.of_population(rates)
+    calls: dict[str, Callable[[], Result]] = {}
     if old_rates is not None:
-        plan["prior (PPA)"] = partial(prior_adjusted, probs, old_rates, guess, **prior)
-    plan["additive"] = partial(adjusted, probs, guess, loss="brier", bounded=False, **options)
+        prior_options = {name: value for name, value in options.items() if name not in ("tol", "max_passes")}
+        calls["prior (PPA)"] = partial(prior_adjusted, probs, old_rates, rates, **prior_options)
+    calls["additive"] = partial(adjusted, probs, rates, loss="brier", bounded=False, **options)
     for loss in losses:
-        note = " (multiplicative)" if isinstance(loss, Log) else ""
-        plan[f"BGA {short_name(loss)}{note}"] = partial(adjusted, probs, guess, loss=loss, **options)
+        addition = " (multiplicative)" if isinstance(loss, Log) else ""
+        calls[f"BGA {short_name(loss)}{addition}"] = partial(adjusted, probs, rates, loss=loss, **options)
     for loss in losses:
-        plan[f"BGA {short_name(loss)} to a set"] = partial(adjusted, probs, in_set, loss=loss, **options)
+        calls[f"BGA {short_name(loss)} to a set"] = partial(adjusted, probs, rate_set, loss=loss, **options)
     made, notes = {}, []
-    for name, run in plan.items():
+    for name, call in calls.items():
         try:
-            made[name] = _rows(run())
+            made[name] = _rows(call())
         except InfeasibleRates as error:
             notes.append(f"{name}: {error}")
     return made, notes
@@ -221,39 +232,50 @@ def _rows(result: Result) -> FloatArray:
     return np.asarray(result.answer)
 
 
+def _undefined_losses(rows: FloatArray, procedures: Sequence[str], losses: Sequence[Loss]) -> list[str]:
+    """Notes on predictions outside the domain of a loss."""
+    undefined = np.asarray(np.isnan(rows).any(axis=2))
+    return [
+        f"{name}: entries below 0 have no {short_name(loss)} loss"
+        for i, name in enumerate(procedures)
+        for j, loss in enumerate(losses)
+        if undefined[i, j]
+    ]
+
+
 def row_losses(loss: Loss, p: FloatArray, targets: FloatArray) -> FloatArray:
-    """Loss of each row; NaN for predictions outside the domain of the loss."""
+    """The loss of each row; NaN for predictions outside the domain of the loss."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = loss.divergence(p, targets)
     return np.where((p < loss.domain.low).any(axis=1), np.nan, rows)
 
 
 def _bootstrap(
-    gaps: FloatArray, weights: FloatArray, confidence: float, draws: int, seed: int
+    differences: FloatArray, weights: FloatArray, confidence: float, n_samples: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Percentile interval of weighted means over rows, all procedures on the same draws."""
-    rng, n = np.random.default_rng(seed), gaps.shape[-1]
+    """Percentile interval of the weighted mean over rows; all procedures use the same bootstrap samples."""
+    rng, n = np.random.default_rng(seed), differences.shape[-1]
     means = []
-    at_once = max(_AT_ONCE // n, 1)
-    for start in range(0, draws, at_once):
-        drawn = rng.integers(n, size=(min(at_once, draws - start), n))
-        counts = np.stack([np.bincount(rows, minlength=n) for rows in drawn]) * weights
+    batch = max(_MAX_VALUES // n, 1)
+    for start in range(0, n_samples, batch):
+        samples = rng.integers(n, size=(min(batch, n_samples - start), n))
+        counts = np.stack([np.bincount(rows, minlength=n) for rows in samples]) * weights
         with np.errstate(invalid="ignore"):
-            means.append(gaps @ (counts / counts.sum(axis=1, keepdims=True)).T)
+            means.append(differences @ (counts / counts.sum(axis=1, keepdims=True)).T)
     tail = 50 * (1 - confidence)
     with np.errstate(invalid="ignore"):  # infinite losses have no interval
         low, high = np.percentile(np.concatenate(means, axis=-1), [tail, 100 - tail], axis=-1)
     return low, high
 
 
-def _cell(value: float, form: str) -> str:
+def _cell(value: float, format_spec: str) -> str:
     if np.isfinite(value):
-        return format(value, form)
+        return format(value, format_spec)
     return "infinite" if np.isinf(value) else "undefined"
 
 
-def _check_bootstrap(confidence: object, draws: object) -> None:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]
+def _check_bootstrap(confidence: Any, n_bootstrap: Any) -> None:
+    if not is_number(confidence) or not 0 < float(confidence) < 1:
         raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
-    if not isinstance(draws, (int, np.integer)) or isinstance(draws, bool) or draws < 1:
-        raise BadOption(f"n_bootstrap must be a whole number above 0, not {draws!r}")
+    if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
+        raise BadOption(f"n_bootstrap must be a whole number above 0, not {n_bootstrap!r}")

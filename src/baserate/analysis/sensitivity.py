@@ -1,4 +1,4 @@
-"""How much is guaranteed if the rates are known less and less well."""
+"""How the guarantee depends on how precisely the class rates are known."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from baserate.rates import Rates, RatesLike, as_known
 from baserate.solving import adjusted, solve_again
 from baserate.support.arrays import FloatArray
 
-_STEPS = 10  # of the default widths
+_STEPS = 10  # Steps between the default widths.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """The guaranteed fall of the loss as a function of how well the rates are known.
+    """The guaranteed fall of the loss as a function of how precisely the class rates are known.
 
     Attributes
     ----------
     widths : array of shape (m,)
-        Largest error of a rate, either way.
+        Largest error of a rate, in either direction.
     loss_reduction : array of shape (m,)
-        What is guaranteed if no rate is off by more than the width.
+        The guaranteed fall of the loss if no rate is off by more than the width.
     rates : array of shape (m, k)
-        The rates that the adjusted predictions then have.
+        Class rates of the predictions that are adjusted under this condition.
     loss : Loss
     classes : tuple or None
     """
@@ -53,18 +53,18 @@ class Sensitivity:
 
 
 def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None = None, **options: Any) -> Sensitivity:
-    """How much is guaranteed if the rates are only known to within a width.
+    """The guaranteed fall of the loss if the class rates are only known to within a width.
 
     Parameters
     ----------
     probs : array-like of shape (n, k)
     rates : array-like of shape (k,), dict or Rates
-        The best guess of the rates of these rows.
+        The best estimate of the class rates of these rows.
     widths : array-like of shape (m,), optional
-        Largest errors of a rate. By default 11 widths from 0, where the rates are exact, to where nothing is
-        guaranteed any more, because the mean of the predictions is possible, too.
+        Largest errors of a rate. By default 11 widths from 0, for exact rates, to the width at which the mean of the
+        predictions is possible, too, so that nothing is guaranteed any more.
     **options
-        As in :func:`adjust`.
+        Options of :func:`adjust`.
 
     Returns
     -------
@@ -83,22 +83,24 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         0.3000                0
     """
     names = rates.classes if isinstance(rates, Rates) else None
-    result = adjusted(probs, Rates.between(None, None, classes=names), **options)  # unchanged, to start from
+    result = adjusted(
+        probs, Rates.between(None, None, classes=names), **options
+    )  # changes nothing; the search starts here
     centre = as_known(rates, result.classes, len(result.before)).estimate()
     if widths is None:
         last = float(np.abs(centre - result.before).max())
         steps = np.linspace(0.0, last, _STEPS + 1) if last > 0 else np.zeros(1)
     else:
         steps = _as_widths(widths)
-    promised, chosen = [], []
+    loss_reduction, chosen_rates = [], []
     for width in steps:
         result = solve_again(result, Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
-        promised.append(result.certificate.loss_reduction)
-        chosen.append(result.rates)
+        loss_reduction.append(result.certificate.loss_reduction)
+        chosen_rates.append(result.rates)
     return Sensitivity(
         widths=steps,
-        loss_reduction=np.array(promised),
-        rates=np.array(chosen),
+        loss_reduction=np.array(loss_reduction),
+        rates=np.array(chosen_rates),
         loss=result.loss,
         classes=result.classes,
     )

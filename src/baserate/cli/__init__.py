@@ -1,4 +1,4 @@
-"""The command line, one file a group of commands."""
+"""The command line, with one file per group of commands."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Completion in bash:  eval "$(_BASERATE_COMPLETE=bash_source baserate)"   (also z
 @click.version_option(baserate.__version__, prog_name="baserate")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Adjust classifier predictions to the class rates of the place where they are used."""
+    """Adjust classifier predictions to the class rates of the target population."""
     if os.environ.get("NO_COLOR"):
         context.color = False
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that cannot be shown is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
 for command in (adjust, fit, apply, prior, check, study, bench, demo):

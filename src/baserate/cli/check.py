@@ -1,4 +1,4 @@
-"""``baserate check``: what is wrong with a table, and what adjustment would do."""
+"""``baserate check``: find invalid rows, and preview an adjustment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from baserate.adjustment import Adjustment
-from baserate.analysis.row_checks import RowCheck, check_rows
+from baserate.analysis.row_checks import Fault, RowCheck, check_rows
 from baserate.cli import options
 from baserate.cli.exit_handling import as_command_line, handled_errors
 from baserate.cli.invocation import Invocation
@@ -24,7 +24,7 @@ from baserate.result.text import summary
 
 
 @click.command(
-    short_help="What is wrong with a file, and what adjustment would do.",
+    short_help="Find invalid rows, and preview an adjustment.",
     epilog="""\b
 Examples:
   baserate check preds.csv --columns 'p_*'
@@ -32,15 +32,15 @@ Examples:
 """,
 )
 @options.source
-@click.option("--rates", metavar="RATES", help="As for adjust: also say what adjustment to them would do.")
+@click.option("--rates", metavar="RATES", help="As in adjust; also show the result of adjusting to these rates.")
 @options.fitting
 @options.reading
 @options.dialect
-@options.saying
+@options.printing
 def check(source: tuple[str, ...], **given: Any) -> None:
-    """Check every row and report what is wrong; with --rates also what adjustment would do. Nothing is written.
+    """Check every row and report what is wrong. With --rates, also show the result of an adjustment.
 
-    The exit code is 1 if some rows cannot be used as they are, and 0 otherwise.
+    Nothing is written. The exit code is 1 if some rows cannot be adjusted as they are, and 0 otherwise.
     """
     with handled_errors("nothing was changed"):
         call = Invocation(source, **given)
@@ -69,15 +69,17 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
     ]
     for fault in found.faults:
         number = f"{fault.n_rows:,} row{'s are' if fault.n_rows > 1 else ' is'}"
-        advice = respell(fault.advice, fault.options, as_command_line)
-        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {advice}")
+        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {_advice(fault)}")
     if found.n_zeros:
-        lines.append(
-            f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay 0 unless --zeros smooths them"
-        )
+        lines.append(f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay 0 unless you pass --zeros")
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")
-    lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows can be used")
-    return lines if result is None else [*lines, "", "Adjustment would give:", summary(result)]
+    lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows are valid")
+    return lines if result is None else [*lines, "", "Result of an adjustment:", summary(result)]
+
+
+def _advice(fault: Fault) -> str:
+    """What to do about a fault, with options as they are typed on the command line."""
+    return respell(fault.advice, fault.options, as_command_line)
 
 
 def _as_json(rows: Engine, found: RowCheck, result: Adjustment | None) -> dict[str, Any]:
@@ -87,7 +89,8 @@ def _as_json(rows: Engine, found: RowCheck, result: Adjustment | None) -> dict[s
         "columns": list(rows.columns.names),
         "classes": None if rows.columns.classes is None else list(map(str, rows.columns.classes)),
         "faults": [
-            {name: getattr(fault, name) for name in ("what", "n_rows", "first", "advice")} for fault in found.faults
+            {"what": fault.what, "n_rows": fault.n_rows, "first": fault.first, "advice": _advice(fault)}
+            for fault in found.faults
         ],
         "zeros": found.n_zeros,
         "mean": [json_number(value) for value in found.mean],

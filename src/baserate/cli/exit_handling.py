@@ -3,7 +3,7 @@
 | code | meaning |
 |---|---|
 | 0 | success |
-| 1 | an error; its message says what happened to OUT, which in nearly all cases was not touched |
+| 1 | an error; the message says if OUT was written, which it rarely is |
 | 2 | the command line is invalid |
 | 3 | written, but the rates were not reached to the tolerance |
 | 130, 143 | stopped by Ctrl-C, by SIGTERM |
@@ -27,7 +27,7 @@ NOT_CONVERGED = 3
 
 # How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
 _SPELLINGS = {
-    Option("bounded", "True"): "--unbounded left out",
+    Option("bounded", "True"): "no --unbounded",
     Option("columns", "[...]"): "--columns",
     Option("columns", "'name'"): "--columns NAME",
 }
@@ -56,7 +56,7 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
     before = _identity(out)
 
     def outcome() -> str:
-        return unfinished if _identity(out) == before else f"but {out} is written, and complete"
+        return unfinished if _identity(out) == before else f"but {out} was written completely"
 
     received: list[int] = []
     try:

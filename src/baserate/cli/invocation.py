@@ -1,4 +1,4 @@
-"""The arguments and options of a command that works on tables, as arguments of the library."""
+"""The arguments and options of a command that reads files, as arguments of the library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from baserate.adjust import adjust
 from baserate.adjustment import Adjustment
-from baserate.cli.options import names
+from baserate.cli.options import parse_columns
 from baserate.cli.output import print_result
 from baserate.cli.progress_bar import progress_bar
 from baserate.errors import BadFile, BadOption
@@ -31,7 +31,7 @@ _ABSENT = dict.fromkeys(
 
 
 class Invocation:
-    """One call of a command that works on tables.
+    """One call of a command that reads files.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Invocation:
 
     def __init__(self, source: tuple[str, ...], **options: Any) -> None:
         self._source, self._options = source, options
-        self._began = time.monotonic()
+        self._start = time.monotonic()
 
     def __getitem__(self, option: str) -> Any:
         return self._options[option] if option in self._options else _ABSENT[option]
@@ -51,14 +51,14 @@ class Invocation:
     @property
     def files(self) -> Files:
         """The input."""
-        where = self._source[0] if len(self._source) == 1 else list(self._source)
-        return Files(where, self["delimiter"], self["decimal"], self["pipe_format"])
+        paths = self._source[0] if len(self._source) == 1 else list(self._source)
+        return Files(paths, self["delimiter"], self["decimal"], self["pipe_format"])
 
     @property
     def row_options(self) -> dict[str, Any]:
         """How rows are read: options of :func:`baserate.adjust`."""
         return {
-            "columns": names(self["columns"]),
+            "columns": parse_columns(self["columns"]),
             "sample_weight": self["weight"],
             "from_logits": self["from_logits"],
             "normalize": self["normalize"],
@@ -90,22 +90,22 @@ class Invocation:
             )
 
     def check_outputs(self, out: str | None) -> None:
-        """Reject outputs that cannot be written before the work is done, not after it."""
+        """Raise if an output cannot be written, so that this is known before the work."""
         if self["report"] is not None:
             check_report(self["report"])
         for path in self._extra_outputs:
             check_place(path)
-        named = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
-        places = Counter(Path(name).resolve() for name in named if name != "-")
-        twice = next((path for path, times in places.items() if times > 1), None)
-        if twice is not None:
-            raise BadOption(f"{twice} is named twice, and would be written over; choose another name")
+        names = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
+        counts = Counter(Path(name).resolve() for name in names if name != "-")
+        repeated = next((path for path, count in counts.items() if count > 1), None)
+        if repeated is not None:
+            raise BadOption(f"{repeated} is named twice, so one file would overwrite the other; choose another name")
 
     @property
     def _inputs(self) -> list[str]:
-        """The files that are read, as far as they are named one by one."""
+        """The files that are read: those of IN, and files with rates. Globs are expanded; folders are not."""
         rates = [self._options[name] for name in ("rates", "old_rates") if self._options.get(name)]
-        files = [name for one in self._source for name in (glob.glob(one) or [one])]  # noqa: PTH207  # may be absolute
+        files = [name for path in self._source for name in (glob.glob(path) or [path])]  # noqa: PTH207  # may be absolute
         return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
     @property
@@ -113,7 +113,7 @@ class Invocation:
         return [path for path in (self["save_shift"], self["report"]) if path is not None]
 
     def finish(self, result: Adjustment, out: str | None) -> None:
-        """Write the shift and the report if they are wanted, and print what was done."""
+        """Write the shift and the report if they were requested, and print the result."""
         command = shlex.join(["baserate", *sys.argv[1:]])
         try:
             if self["save_shift"] is not None:
@@ -121,10 +121,10 @@ class Invocation:
             if self["report"] is not None:
                 write_report(self["report"], result, command=command)
         except OSError as error:
-            done = "" if out is None else f"; {out} is complete"
-            raise BadFile(f"{error.filename or 'a file'} cannot be written: {error.strerror}{done}") from None
-        places = ["standard output" if place == "-" else str(place) for place in [out, *self._extra_outputs] if place]
-        seconds = time.monotonic() - self._began
-        lines = ["", f"wrote {', '.join(places)} in {seconds:.1f} s"] if places else []
+            outcome = "" if out is None else f"; {out} is complete"
+            raise BadFile(f"{error.filename or 'a file'} cannot be written: {error.strerror}{outcome}") from None
+        outputs = ["standard output" if path == "-" else str(path) for path in [out, *self._extra_outputs] if path]
+        seconds = time.monotonic() - self._start
+        lines = ["", f"wrote {', '.join(outputs)} in {seconds:.1f} s"] if outputs else []
         more = {"out": out, "seconds": round(seconds, 3)}
         print_result(result, lines, as_json=self["as_json"], quiet=self["quiet"], err=out == "-", **more)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator; help lists them in this order."""
+def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator. The help text lists them in this order."""
 
     def decorate(command: F) -> F:
         for decorator in reversed(decorators):
@@ -28,42 +28,47 @@ rates = click.option(
     "--rates",
     required=True,
     metavar="RATES",
-    help="Class rates among these rows: cat=0.2,dog=0.8, or bounds fraud=0.01..0.03, or a survey counts:cat=20,dog=80, "
-    "or population:..., or a file: CSV (class,rate; class,low,high; class,count) or JSON.",
+    help="Class rates of these rows: exact rates cat=0.2,dog=0.8, bounds fraud=0.01..0.03, survey counts "
+    "counts:cat=20,dog=80, rates of a population population:cat=0.2,dog=0.8, or a file: CSV (class,rate; "
+    "class,low,high; class,count) or JSON.",
 )
 out = click.option(
     "--out",
     required=True,
     metavar="OUT",
-    help="A file (its ending is the format), a folder in which each file of IN gets a twin, or - for a pipe. It "
-    "appears when it is complete, and replaces an old one then.",
+    help="A file (its suffix determines the format), a folder for one output file per file of IN, or - for standard "
+    "output. An existing OUT is replaced when the new one is complete.",
 )
 loss = click.option(
     "--loss",
     default="log",
     show_default=True,
     metavar="LOSS",
-    help="The loss that matters: log, brier, spherical or ranked.",
+    help="The loss that should fall: log, brier, spherical or ranked.",
 )
-fitting = together(
+fitting = combined(
     loss,
-    click.option("--unbounded", is_flag=True, help="UGA: entries may leave [0, 1]."),
-    click.option("--tol", type=float, default=1e-10, show_default=True, help="Largest error of a rate."),
+    click.option("--unbounded", is_flag=True, help="Unbounded adjustment (UGA): entries may leave [0, 1]."),
+    click.option("--tol", type=float, default=1e-10, show_default=True, help="Largest acceptable error of a rate."),
     click.option(
-        "--max-passes", type=click.IntRange(1), default=500, show_default=True, help="Most passes over the rows."
+        "--max-passes",
+        type=click.IntRange(1),
+        default=500,
+        show_default=True,
+        help="Maximum number of passes over the data.",
     ),
 )
 
-reading = together(
+reading = combined(
     click.option(
         "--columns",
         metavar="NAMES",
-        help="Columns with probabilities: a pattern whose star is the class, as in 'p_*', or names separated by "
-        "commas. One column alone is the probability of the second of two classes. Of NPZ files, the name of the "
-        "matrix.  [default: found by the classes that the rates name]",
+        help="Columns with probabilities: a pattern such as 'p_*', where * matches the class name, or names separated "
+        "by commas. A single column is the probability of the second of two classes. For NPZ files, the name of the "
+        "matrix.  [default: the columns that match the class names in the rates]",
     ),
     click.option("--weight", metavar="NAME", help="Column with row weights."),
-    click.option("--from-logits", is_flag=True, help="The columns hold logits or log probabilities."),
+    click.option("--from-logits", is_flag=True, help="The columns contain logits or log probabilities."),
     click.option("--normalize", is_flag=True, help="Divide each row by its sum first."),
     click.option("--zeros", type=float, metavar="AMOUNT", help="Add this to every probability first, such as 1e-6."),
     click.option(
@@ -71,44 +76,44 @@ reading = together(
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         default=0.95,
         show_default=True,
-        help="Of rates that are counted in a survey, or are those of a population.",
+        help="Confidence level for survey counts and rates of a population.",
     ),
 )
-dialect = together(
-    click.option("--delimiter", help="What sets the columns of CSV files apart.  [default: comma; tab for .tsv]"),
-    click.option("--decimal", default=".", show_default=True, help="The decimal point of CSV files."),
+dialect = combined(
+    click.option("--delimiter", help="Separator of the columns of CSV files.  [default: comma; tab for .tsv]"),
+    click.option("--decimal", default=".", show_default=True, help="Decimal separator of CSV files."),
 )
 pipe = click.option(
     "--format",
     "pipe_format",
     type=click.Choice(["csv", "arrow", "parquet"]),
-    help="Of what goes through a pipe.  [default: CSV for CSV, Arrow else]",
+    help="Format of standard output.  [default: CSV if the input is CSV, else Arrow]",
 )
-saying = together(
-    click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON."),
-    click.option("--quiet", is_flag=True, help="Print nothing but errors and warnings."),
+printing = combined(
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("--quiet", is_flag=True, help="Print only errors and warnings."),
 )
-keeping = together(
+extra_outputs = combined(
     click.option(
         "--save-shift",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Save the shift, k numbers, for baserate apply.",
+        help="Save the shift, one number per class, for baserate apply.",
     ),
     click.option(
         "--report",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Write a page about the adjustment, HTML or Markdown.",
+        help="Write a page about the adjustment, as HTML or Markdown.",
     ),
 )
 
 
-def names(text: str | None) -> str | list[str] | None:
-    """The option --columns as the library wants it."""
+def parse_columns(text: str | None) -> str | list[str] | None:
+    """The value of --columns as the argument ``columns`` of the library."""
     if text is None or "*" in text:
         return text
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    if not found:
-        raise click.UsageError(f"--columns {text!r} names nothing; separate names by commas")
-    return found
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise click.UsageError(f"--columns {text!r} contains no name; separate names by commas")
+    return names

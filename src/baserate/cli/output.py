@@ -13,7 +13,7 @@ from baserate.result.record import Result
 
 
 def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool, err: bool, **more: Any) -> None:
-    """Print a summary and some lines, or everything as JSON; on standard error if rows go to standard output."""
+    """Print a summary and some lines, or all facts as JSON; ``err`` is for standard error."""
     if as_json:
         click.echo(json.dumps(json_facts(result) | more, indent=1, ensure_ascii=False), err=err)
     elif not quiet:

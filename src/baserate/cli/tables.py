@@ -1,4 +1,4 @@
-"""The commands that adjust tables of predictions: adjust, fit, apply, prior."""
+"""The commands that adjust predictions in files: adjust, fit, apply, prior."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
 from baserate.cli.invocation import Invocation
 from baserate.rates import Rates
 
-_UNTOUCHED = "nothing was written, and anything at OUT is as it was"
+_UNCHANGED = "nothing was written, and OUT was not changed"
 
 
 @click.command(
@@ -29,9 +29,9 @@ Examples:
 
 \b
 Exit codes:
-  0  done                      2  the command was not understood
-  1  an error; it says if      3  written, but the tolerance was not reached
-     anything was written      130, 143  stopped by a signal; it says so, too
+  0  success                        2  the command line is invalid
+  1  an error; the message says     3  written, but the tolerance was not reached
+     whether OUT was written        130, 143  stopped by a signal; the message also says so
 """,
 )
 @options.source
@@ -39,25 +39,25 @@ Exit codes:
 @options.out
 @options.fitting
 @options.reading
-@options.keeping
+@options.extra_outputs
 @options.dialect
 @options.pipe
-@options.saying
+@options.printing
 def adjust(source: tuple[str, ...], out: str, **given: Any) -> None:
-    """Adjust predictions to the class rates of the place where they are used, and write them.
+    """Adjust predictions to the class rates of the target population, and write them.
 
-    Of all predictions whose mean has these rates, OUT gets the nearest ones in the sense of the loss. Other columns are
-    carried through as they are.
+    OUT gets the predictions with these rates that differ least from those of IN, as measured by the loss. Other columns
+    are copied unchanged.
 
-    IN is a file, several of them, a folder or a glob in quotes: Parquet (folders country=DE/ are understood), CSV (also
-    .gz), Arrow or Feather, NPY, NPZ; or - for CSV, Arrow or Parquet from a pipe. Files may be larger than memory. CSV
-    is parsed once, into a temporary Arrow file (in TMPDIR), since every pass would have to parse it again.
+    IN is a file, several files, a folder or a quoted glob pattern: Parquet (also with folders such as country=DE/), CSV
+    (also .gz), Arrow or Feather, NPY, NPZ; or - to read CSV, Arrow or Parquet from standard input. Files may be larger
+    than memory. CSV is parsed once, into a temporary Arrow file in TMPDIR, rather than in every pass.
     """
     _adjust(source, out, given)
 
 
 @click.command(
-    short_help="Find the shift, without writing rows.",
+    short_help="Find the shift without writing rows.",
     epilog="""\b
 Examples:
   baserate fit 'preds/*.parquet' --rates rates.json --save-shift shift.json
@@ -68,44 +68,48 @@ Examples:
 @options.rates
 @options.fitting
 @options.reading
-@options.keeping
+@options.extra_outputs
 @options.dialect
-@options.saying
+@options.printing
 def fit(source: tuple[str, ...], **given: Any) -> None:
-    """Find the shift that adjusts predictions to class rates, and what it guarantees, without writing rows.
+    """Find the shift that adjusts predictions to class rates, and its guarantee, without writing rows.
 
-    IN and RATES are those of baserate adjust. The shift that --save-shift keeps is what baserate apply takes.
+    IN and RATES are as in baserate adjust. Use --save-shift to save the shift for baserate apply.
     """
     _adjust(source, None, given)
 
 
 @click.command(
-    short_help="Adjust new rows by a shift that was saved.",
+    short_help="Adjust new rows by a saved shift.",
     epilog="""\b
 Example:
   baserate apply new.parquet --shift shift.json --out adjusted.parquet
 """,
 )
 @options.source
-@click.option("--shift", required=True, type=click.Path(), help="What adjust or fit saved.")
+@click.option("--shift", required=True, type=click.Path(), help="File that adjust or fit saved.")
 @options.out
-@click.option("--columns", metavar="NAMES", help="As for adjust.  [default: found by the classes of the shift]")
-@click.option("--from-logits/--from-probs", default=None, help="What the columns hold.  [default: as in the fit]")
+@click.option(
+    "--columns", metavar="NAMES", help="As in adjust.  [default: the columns that match the classes of the shift]"
+)
+@click.option(
+    "--from-logits/--from-probs", default=None, help="Whether the columns contain logits.  [default: as in the fit]"
+)
 @click.option("--normalize", is_flag=True, help="Divide each row by its sum first.")
 @options.dialect
 @options.pipe
-@options.saying
+@options.printing
 def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
-    """Adjust new rows by a shift that was saved: one pass.
+    """Adjust new rows by a saved shift, in one pass.
 
-    Nothing is guaranteed for rows other than the fitted ones, neither their mean nor a fall of their loss. It is sound
-    where they come from the same place. IN and OUT are those of baserate adjust.
+    Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a lower loss. Use it for rows from
+    the same population. IN and OUT are as in baserate adjust.
     """
-    with handled_errors(_UNTOUCHED, out):
+    with handled_errors(_UNCHANGED, out):
         call, result = Invocation(source, **given), load(shift)
-        how = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
+        row_options = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
         with call.progress() as progress:
-            result.apply(call.files, out=out, progress=progress, **how)
+            result.apply(call.files, out=out, progress=progress, **row_options)
         if call["as_json"]:
             click.echo(json.dumps({"out": out, "shift": shift}), err=out == "-")
         elif not call["quiet"]:
@@ -113,28 +117,28 @@ def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
 
 
 @click.command(
-    short_help="Bayes' rule from old to new rates (PPA).",
+    short_help="Prior probability adjustment (PPA), from old to new rates.",
     epilog="""\b
 Example:
   baserate prior preds.csv --old-rates cat=0.5,dog=0.5 --rates cat=0.2,dog=0.8 --out adjusted.csv
 """,
 )
 @options.source
-@click.option("--old-rates", required=True, metavar="RATES", help="Class rates that the classifier was trained with.")
+@click.option("--old-rates", required=True, metavar="RATES", help="Class rates in the training of the classifier.")
 @options.rates
 @options.out
 @options.reading
-@options.keeping
+@options.extra_outputs
 @options.dialect
 @options.pipe
-@options.saying
+@options.printing
 def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> None:
-    """Prior probability adjustment: multiply by new rate over old rate, and renormalise.
+    """Prior probability adjustment: multiply by new rate over old rate, and normalise each row.
 
-    It is right if the classifier is calibrated for the old rates and nothing but the rates has changed. The mean of the
-    answer need not have the new rates. IN, RATES and OUT are those of baserate adjust.
+    This is correct if the classifier is calibrated for the old rates and only the rates have changed. The mean of the
+    adjusted rows can differ from the new rates. IN, RATES and OUT are as in baserate adjust.
     """
-    with handled_errors(_UNTOUCHED, out):
+    with handled_errors(_UNCHANGED, out):
         call = Invocation(source, old_rates=old_rates, **given)
         call.check_outputs(out)
         old = Rates.parse(old_rates, given["confidence"])
@@ -144,7 +148,7 @@ def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> No
 
 
 def _adjust(source: tuple[str, ...], out: str | None, given: dict[str, Any]) -> None:
-    with handled_errors(_UNTOUCHED if out is not None else "nothing was written", out):
+    with handled_errors(_UNCHANGED if out is not None else "nothing was written", out):
         call = Invocation(source, **given)
         call.check_outputs(out)
         result = call.adjust(out)

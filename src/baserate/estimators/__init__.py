@@ -1,5 +1,6 @@
-"""scikit-learn's interface: a transformer of probabilities, and a classifier that can be adapted to new class rates."""
+"""Estimators for scikit-learn: a transformer of probabilities, and a classifier that adapts to new class rates."""
 
-from baserate.estimators.scikit_learn import AdjustedClassifier, Adjuster
+from baserate.estimators.adjusted_classifier import AdjustedClassifier
+from baserate.estimators.adjuster import Adjuster
 
 __all__ = ["AdjustedClassifier", "Adjuster"]

@@ -1,6 +1,6 @@
-"""A page about an adjustment, to keep or to send: HTML in one file that needs no other, or Markdown.
+"""A page about an adjustment: one self-contained HTML file, or Markdown.
 
-Both are filled from the same summary; see :func:`baserate.report.summary.summary`.
+Both are rendered from the same content; see :func:`baserate.report.content.report_content`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from baserate.support import atomic_files as files
 
 __all__ = ["check_report", "write_report"]
 
-_KINDS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
+_FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 
 
 def write_report(path: str | os.PathLike[str], result: Result, **options: Any) -> None:
@@ -24,36 +24,34 @@ def write_report(path: str | os.PathLike[str], result: Result, **options: Any) -
     Parameters
     ----------
     path : path-like
-        Its ending says what is written: ``.html``, or ``.md``, which has no pictures.
+        Must end in ``.html``, or in ``.md`` for a page without pictures.
     result : Result
-        One that was just made: the rows are read once more.
+        Its rows must be available, because they are read once more.
     **options
-        Of :func:`baserate.report.summary.summary`: labels, rates in training, a title, a note, the command.
+        Options of :func:`baserate.report.content.report_content`: labels, rates in training, title, note, command.
     """
-    kind = check_report(path)
-    from baserate.report.pictures import pictures
-    from baserate.report.summary import summary
-    from baserate.report.templates import filled
+    page_format = check_report(path)
+    from baserate.report.content import report_content
+    from baserate.report.pictures import draw_pictures
+    from baserate.report.templates import render
 
-    about = summary(result, **options)
-    drawn = pictures(result, about["moves"], about["rows"], options.get("y")) if kind == "html" else {}
+    content = report_content(result, **options)
+    pictures = draw_pictures(result, content, options.get("y")) if page_format == "html" else {}
     with files.whole(path) as file:
-        file.write(filled(kind, about, drawn).encode())
+        file.write(render(page_format, content.page, pictures).encode())
 
 
 def check_report(path: str | os.PathLike[str]) -> str:
-    """The kind of page that a name stands for; refuse what cannot be written before the work, not after it."""
-    kind = _KINDS.get(Path(path).suffix.lower())
-    if kind is None:
-        raise BadOption(
-            f"a report is HTML or Markdown, so its name should end in .html or .md, unlike {os.fspath(path)}"
-        )
+    """The format of the page at a path. Raises if it cannot be written, so that this is known before the work."""
+    page_format = _FORMATS.get(Path(path).suffix.lower())
+    if page_format is None:
+        raise BadOption(f"a report must end in .html or .md, unlike {os.fspath(path)}")
     files.check_place(path)
     if Path(path).is_dir():
         raise BadFile(f"{os.fspath(path)} is a folder")
-    for name in ("jinja2", *(["matplotlib"] if kind == "html" else [])):
+    for name in ("jinja2", *(["matplotlib"] if page_format == "html" else [])):
         try:
             __import__(name)
         except ImportError:
             raise ImportError(f'reports need {name}: pip install "baserate[report]"') from None
-    return kind
+    return page_format

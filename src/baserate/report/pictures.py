@@ -1,4 +1,4 @@
-"""The pictures of a report, as SVG that stands in the page itself."""
+"""The pictures of a report, as SVG that is embedded in the page."""
 
 from __future__ import annotations
 
@@ -9,29 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.analysis.row_changes import AllRows, RowChanges
 from baserate.displays import MovementDisplay, RatesDisplay, RateSensitivityDisplay, ReliabilityDisplay
+from baserate.report.content import Content
 from baserate.result.record import Result
 
 
-def pictures(result: Result, changes: RowChanges, rows: AllRows | None, y: ArrayLike | None) -> dict[str, str]:
-    """SVG by name; ``rows`` and ``y`` are needed for reliability only."""
+def draw_pictures(result: Result, content: Content, y: ArrayLike | None) -> dict[str, str]:
+    """The pictures of a report by name, as SVG. The one of reliability needs labels."""
     import matplotlib as mpl
 
-    # In the usual style, whatever the caller has chosen for pictures of their own. Letters are shapes: they look alike
-    # everywhere, and a name in them cannot be markup.
+    # The default style, whatever style the caller uses for other plots. Letters are drawn as paths: they look the same
+    # on every machine, and a class name cannot be interpreted as markup.
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "baserate"})
-        drawn: dict[str, Any] = {"rates": RatesDisplay.from_adjustment(result)}
-        drawn["moves"] = MovementDisplay.from_predictions(changes.before, changes.after, classes=result.classes)
-        if np.isfinite(result.certificate.sensitivity).any() and result.procedure != "prior":
-            drawn["sensitivity"] = RateSensitivityDisplay.from_adjustment(result)
-        if rows is not None and y is not None:
-            drawn["reliability"] = ReliabilityDisplay.from_predictions(
-                rows.before, rows.after, y, classes=result.classes
-            )
-        return {name: _svg(display.figure_) for name, display in drawn.items()}
+        return {name: _svg(display.figure_) for name, display in _displays(result, content, y).items()}
+
+
+def _displays(result: Result, content: Content, y: ArrayLike | None) -> dict[str, Any]:
+    about, changes, rows = content.about, content.changes, content.rows
+    displays: dict[str, Any] = {
+        "rates": RatesDisplay.from_adjustment(result),
+        "row_changes": MovementDisplay.from_predictions(changes.before, changes.after, classes=result.classes),
+    }
+    if about["procedure"] != "prior" and any(np.isfinite(one["sensitivity"]) for one in about["classes"]):
+        displays["sensitivity"] = RateSensitivityDisplay.from_adjustment(result)
+    if rows is not None and y is not None:
+        displays["reliability"] = ReliabilityDisplay.from_predictions(
+            rows.before, rows.after, y, classes=result.classes
+        )
+    return displays
 
 
 def _svg(figure: Any) -> str:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def facts(result: Result) -> dict[str, Any]:
     """Everything that can be said about a result without reading its rows again.
 
-    Numbers are not rounded; a number that does not exist is NaN. ``classes`` has one dictionary per class.
+    Numbers are not rounded; a number that does not exist is NaN. ``classes`` has one dictionary per class, whose
+    ``class`` is the number of the column if ``classes_named`` is false. ``columns`` are the columns of a dataframe that
+    were selected among others, else None.
     """
     certificate, model = result.certificate, result.model
     weighted = certificate.batch_size != result.n_rows if result.source is None else result.source.weighted
@@ -23,13 +25,17 @@ def facts(result: Result) -> dict[str, Any]:
         "procedure": result.procedure,
         "loss": repr(result.loss),
         "loss_name": short_name(result.loss),
+        "loss_key": result.loss.name,
         "bounded": result.bounded,
+        "may_be_negative": not result.bounded and result.loss.domain.low < 0,
         "n_rows": result.n_rows,
         "n_classes": model.n_classes,
         "weighted": weighted,
         "batch_size": certificate.batch_size,
         "smoothing": model.reading.smoothing,
         "from_logits": model.reading.from_logits,
+        "normalize": model.reading.normalize,
+        "columns": list(result.frame.columns) if result.frame is not None and result.frame.selected else None,
         "engine": result.engine,
         "n_passes": result.n_passes,
         "converged": result.converged,
@@ -38,8 +44,10 @@ def facts(result: Result) -> dict[str, Any]:
         "gap": certificate.gap,
         "residual": certificate.residual,
         "rates_kind": certificate.known.kind,
+        "stated_rates": certificate.known.to_json(),
         "condition": certificate.known.condition(approximate=certificate.batch_size != result.n_rows),
         "confidence": certificate.confidence,
+        "classes_named": result.classes is not None,
         "classes": _class_facts(result),
         "active": [{"class": bound.of, "side": bound.side, "value": bound.value} for bound in result.active],
     }
@@ -61,6 +69,15 @@ def _class_facts(result: Result) -> list[dict[str, Any]]:
         {"class": name, **{column: float(values[j]) for column, values in columns.items()}}
         for j, name in enumerate(names)
     ]
+
+
+def most_changed(about: dict[str, Any], n_classes: int) -> list[dict[str, Any]]:
+    """The facts about the ``n_classes`` classes whose mean changed most, in the order of the columns."""
+    classes: list[dict[str, Any]] = about["classes"]
+    if len(classes) <= n_classes:
+        return classes
+    change = np.array([abs(one["achieved"] - one["before"]) for one in classes])
+    return [classes[j] for j in np.sort(np.argsort(-change, kind="stable")[:n_classes])]
 
 
 def json_number(value: float) -> float | None:

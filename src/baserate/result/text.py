@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.result.facts import facts
+from baserate.result.facts import facts, most_changed
 
 if TYPE_CHECKING:
     from baserate.result.record import Result
@@ -91,19 +91,14 @@ def _loss(loss: str) -> str:
 
 def _table(about: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
     """Header, rows, and the number of classes that are not shown."""
-    classes = about["classes"]
-    shown = list(range(len(classes)))
-    if len(classes) > _SHOWN:
-        change = np.array([abs(one["achieved"] - one["before"]) for one in classes])
-        shown = sorted(np.argsort(-change, kind="stable")[:_SHOWN].tolist())
+    shown = most_changed(about, _SHOWN)
     requested = ["wanted"] if about["rates_kind"] == "exact" else ["at_least", "at_most"]
     columns = ["before", *requested, "achieved"]
     rows = [
-        (_name(one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}")
-        for one in (classes[j] for j in shown)
+        (_name(one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}") for one in shown
     ]
     header = ("class", *(column.replace("_", " ") for column in columns), "shift")
-    return header, rows, len(classes) - len(shown)
+    return header, rows, about["n_classes"] - len(shown)
 
 
 def _name(name: Any) -> str:

@@ -24,6 +24,7 @@ from baserate.rates import Rates, RatesLike, as_known
 DEFAULT_STOP = Stop(1e-10, 500)
 
 _COLUMNS = Option("columns", "[...]")
+_TOL, _MAX_PASSES = Option("tol"), Option("max_passes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] 
 
 def _as_stop(tol: object, max_passes: object) -> Stop:
     if not is_number(tol) or not 0 < float(tol) < 1:  # type: ignore[arg-type]  # it is a number
-        raise BadOption(f"tol must be a number between 0 and 1, not {tol!r}")
+        raise BadOption(f"{_TOL} must be a number between 0 and 1, not {tol!r}", options=[_TOL])
     if not isinstance(max_passes, (int, np.integer)) or isinstance(max_passes, bool) or max_passes < 1:
-        raise BadOption(f"max_passes must be a whole number above 0, not {max_passes!r}")
+        raise BadOption(f"{_MAX_PASSES} must be a whole number above 0, not {max_passes!r}", options=[_MAX_PASSES])
     return Stop(float(tol), int(max_passes))  # type: ignore[arg-type]  # it is a number
