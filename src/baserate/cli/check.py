@@ -20,7 +20,7 @@ from baserate.errors import respell
 from baserate.inputs.columns import classes_named
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
-from baserate.result.text import summary
+from baserate.result.text import counted, summary
 
 
 @click.command(
@@ -68,8 +68,7 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
         f"  columns with probabilities: {', '.join(map(str, rows.columns.names))}",
     ]
     for fault in found.faults:
-        number = f"{fault.n_rows:,} row{'s are' if fault.n_rows > 1 else ' is'}"
-        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {_advice(fault)}")
+        lines.append(f"  {counted(fault.n_rows, 'row')} {fault.what}, the first at {fault.first}; {_advice(fault)}")
     if found.n_zeros:
         lines.append(f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay 0 unless you pass --zeros")
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")

@@ -316,9 +316,10 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
 def _warn_not_converged(search: Search) -> None:
     solution = search.found
     point, tol = solution.point, search.stop.tol
+    passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
     warn(
         NotConvergedWarning(
-            f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
+            f"stopped after {passes} with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
             f"duality gap of {point.gap:.2g}; raise {_MAX_PASSES} or {_TOL}. The certificate is valid all the same",
             options=[_MAX_PASSES, _TOL],
         )
