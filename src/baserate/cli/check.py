@@ -17,7 +17,7 @@ from baserate.cli.output import json_facts
 from baserate.core.contracts import Engine
 from baserate.engines import open_rows
 from baserate.errors import respell
-from baserate.inputs.columns import classes_named
+from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
 from baserate.result.text import counted, summary
@@ -46,7 +46,7 @@ def check(source: tuple[str, ...], **given: Any) -> None:
         call = Invocation(source, **given)
         known = None if call["rates"] is None else call.rates
         with call.progress() as progress:
-            named = None if known is None else classes_named(known)
+            named = None if known is None else classes_of_rates(known)
             table = RowSource(probs=call.files, progress=progress, named_classes=named, **call.row_options)
             rows = open_rows(table)
             found = check_rows(rows, table.reading)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.estimators.training_rates import training_rates
-from baserate.inputs.validation import as_rates, listed
+from baserate.inputs.validation import as_rates, quoted
 from baserate.losses.base import Loss
 from baserate.rates import RatesLike
 from baserate.result.record import Result
@@ -288,6 +288,6 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         loaded = adjustment if isinstance(adjustment, Adjustment) else load(adjustment)
         own, k = self.classes_.tolist(), loaded.model.n_classes
         if k != len(own) or (loaded.classes is not None and list(loaded.classes) != own):
-            classes = f"{k} classes" if loaded.classes is None else f"the classes {listed(loaded.classes)}"
-            raise BadOption(f"the adjustment is for {classes}, but the classifier has the classes {listed(own)}")
+            classes = f"{k} classes" if loaded.classes is None else f"the classes {quoted(loaded.classes)}"
+            raise BadOption(f"the adjustment is for {classes}, but the classifier has the classes {quoted(own)}")
         return loaded
