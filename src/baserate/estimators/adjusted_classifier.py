@@ -250,9 +250,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "frozen, or weights the classes in an unknown way; pass them as old_rates="
             )
         probs = old[None] if X is None else self._call_estimator("predict_proba", X)
-        result = prior_adjusted(
-            probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
-        )
+        reading = {"sample_weight": sample_weight, "normalize": True, "zeros": self.zeros}
+        result = prior_adjusted(probs, old, known, classes=classes, keep_rows=False, **reading)
         return result if X is not None else result.without_guarantee()
 
     def _warn_if_not_adapted(self) -> None:
