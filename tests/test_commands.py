@@ -157,9 +157,9 @@ def test_check_counts_what_is_wrong(folder: Path) -> None:
     p[20] = [0.0, 1.0, 0.0]
     pq.write_table(table(p), folder / "bad.parquet")
     done = run(folder, "check", "bad.parquet", "--columns", "p_*", code=1)
-    assert "2 rows are missing or not finite, the first at row 7 of bad.parquet, column 'p_dog'" in done.stdout
-    assert "1 row is negative, the first at row 11 of bad.parquet, column 'p_cat'" in done.stdout
-    assert "1 row is of a sum that is not 1, the first at row 13 of bad.parquet; say --normalize" in done.stdout
+    assert "2 rows with missing or infinite entries, the first at row 7 of bad.parquet, column 'p_dog'" in done.stdout
+    assert "1 row with negative entries, the first at row 11 of bad.parquet, column 'p_cat'" in done.stdout
+    assert "1 row with a sum other than 1, the first at row 13 of bad.parquet; pass --normalize" in done.stdout
     assert "2 entries are exactly 0" in done.stdout
     assert "cannot be adjusted as they are" in done.stdout
     found = json.loads(run(folder, "check", "bad.parquet", "--columns", "p_*", "--json", code=1).stdout)
@@ -264,7 +264,7 @@ def test_check_looks_at_probabilities(folder: Path) -> None:
 
 def test_a_tolerance_that_is_not_reached_has_an_exit_code_of_its_own(folder: Path) -> None:
     done = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", "--max-passes", "1", code=3)
-    assert "Warning: stopped after 1 passes with the rates off by" in done.stderr
+    assert "Warning: stopped after 1 pass with the rates off by" in done.stderr
     assert "raise --max-passes or --tol" in done.stderr
     assert (folder / "out.csv").exists()
 
