@@ -1,4 +1,4 @@
-"""Parts of losses on their own: softened losses, root finding, numerical inverses, equality, and checks of user losses."""
+"""Parts of losses on their own: softening, roots, numerical inverses, equality, and checks of users' losses."""
 
 from __future__ import annotations
 

@@ -411,13 +411,13 @@ def test_support_of_a_restriction_agrees_with_a_cone_solver() -> None:
 
 def test_restriction_keeps_the_stated_bounds_of_its_classes() -> None:
     low, high = np.array([0.1, 0.0, 0.0, 0.0]), np.array([0.2, 0.0, 0.5, 1.0])
-    part = RateSet.box(low, high).take(np.array([0, 2, 3]))
+    part = RateSet.box(low, high).restrict(np.array([0, 2, 3]))
     np.testing.assert_allclose(part.bounds(), TIGHTENED)
     np.testing.assert_array_equal(part.stated, STATED)
-    unstated = RateSet(low, high).take(np.array([0, 2, 3]))
+    unstated = RateSet(low, high).restrict(np.array([0, 2, 3]))
     np.testing.assert_array_equal(unstated.stated, STATED)
     whole = RateSet.box(*STATED)
-    assert whole.take(np.arange(3)) is whole
+    assert whole.restrict(np.arange(3)) is whole
 
 
 def test_without_some_classes_agrees_with_linear_programming() -> None:
