@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -147,6 +149,26 @@ def test_mean_rates_inside_the_box_need_no_step() -> None:
     matrix, mean = laplacian_of_rows(np.random.default_rng(2), 4)
     rate_set = RateSet.box(mean - 0.05, mean + 0.05)
     np.testing.assert_allclose(newton(rate_set, matrix, mean, np.zeros(4)), 0, atol=1e-14)
+
+
+def test_block_pivoting_ends_as_soon_as_no_bound_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_solved = 0
+    solve_for_state = rate_set_step._BoxStep._solve_for_state
+
+    def counted(*args: Any) -> tuple[Array, Array]:
+        nonlocal n_solved
+        n_solved += 1
+        return solve_for_state(*args)
+
+    monkeypatch.setattr(rate_set_step._BoxStep, "_solve_for_state", counted)
+    rng = np.random.default_rng(16)
+    matrix, mean = laplacian_of_rows(rng, 4)
+    newton(RateSet.box(mean - 0.05, mean + 0.05), matrix, mean, np.zeros(4))
+    assert n_solved == 1
+    for _ in range(50):
+        matrix, mean = laplacian_of_rows(rng, 5)
+        newton(random_box(rng, 5), matrix, mean, np.zeros(5))
+    assert n_solved <= 51 * 6
 
 
 @pytest.mark.parametrize("k", [2, 3, 6, 12])
