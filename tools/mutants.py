@@ -161,6 +161,10 @@ class Mutant:
     def survived(self) -> bool:
         return self.outcome == "survived"
 
+    def as_json(self) -> dict[str, Any]:
+        """The mutant without its code."""
+        return {name: value for name, value in asdict(self).items() if name != "code"}
+
     def describe(self) -> str:
         """The change as two lines of a diff."""
         return f"{self.file}:{self.line} ({self.operator})\n    - {self.before}\n    + {self.after}"
@@ -411,8 +415,10 @@ def run_without_mutants(workers: Sequence[Worker], tests: Iterable[str]) -> Unch
     return found
 
 
-def run_mutants(workers: Sequence[Worker], mutants: Sequence[Mutant], settings: Settings, unchanged: Unchanged) -> None:
-    """Test all mutants, and note the outcome in each."""
+def run_mutants(
+    workers: Sequence[Worker], mutants: Sequence[Mutant], settings: Settings, unchanged: Unchanged, out: Path
+) -> None:
+    """Test all mutants, note the outcome in each, and save what is known so far."""
     tests, n_done = settings.tests(), 0
     ignored = [argument for test in unchanged.failing for argument in ("--deselect", test)]
 
@@ -432,6 +438,7 @@ def run_mutants(workers: Sequence[Worker], mutants: Sequence[Mutant], settings: 
         mutant.seconds = round(done.seconds, 1)
         mutant.noticed_by = next(iter(done.failing()), done.status)
         worker.restore(mutant.file)
+        out.write_text(json.dumps([one.as_json() for one in mutants if one.outcome], indent=1), encoding="utf-8")
         print(f"{n_done:4}/{len(mutants)} {mutant.outcome:8} {mutant.seconds:6.1f} s  {mutant.file}:{mutant.line}  "
               f"{mutant.operator}  {mutant.noticed_by}", flush=True)  # fmt: skip
 
@@ -513,9 +520,7 @@ def main() -> None:
             print("These tests fail without a mutant:", *unchanged.failing, sep="\n    ")
             if not options.ignore_failing:
                 sys.exit("Repair them first, or pass --ignore-failing to do without them.")
-        run_mutants(workers, mutants, settings, unchanged)
-    results = [{name: value for name, value in asdict(mutant).items() if name != "code"} for mutant in mutants]
-    options.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        run_mutants(workers, mutants, settings, unchanged, options.out)
     rate = report(mutants, settings)
     print(f"{(time.monotonic() - began) / 60:.0f} minutes")
     sys.exit(rate < settings.kill_rate)
