@@ -526,8 +526,8 @@ def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sum
 
     It takes the same steps as :func:`baserate.core.newton.maximise` as long as every step is good, and gives up
     otherwise. ``before``, ``mean``, ``edges`` and ``sums`` were filled by the last pass. ``shift``, and ``prepared``,
-    which is the shift in the form that a pass needs, are replaced by those of the next pass. ``work`` and ``state`` must
-    be kept between calls.
+    which is the shift in the form that a pass needs, are replaced by those of the next pass. ``work`` and ``state``
+    must be kept between calls.
 
     Returns ``todo`` of the next pass, DONE after the last one, or NOT_EASY if the problem needs the general method. The
     rules of the trust region are passed as an argument, not imported: numba's cache would not notice if they changed.
