@@ -667,6 +667,9 @@ def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, 
     try:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
         dispatcher.compile(signature)
+        if not dispatcher.stats.cache_hits:  # Code from the cache may differ in the last bit, so all processes use it.
+            dispatcher = njit(cache=True, **_OPTIONS)(function)
+            dispatcher.compile(signature)
     except Exception:  # without a writable folder, on a full disk or with a damaged file, each process compiles again
         dispatcher = njit(**_OPTIONS)(function)
         dispatcher.compile(signature)
