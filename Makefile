@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit branches test-min dist stress bench bench-check coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants bench bench-check coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -53,6 +53,10 @@ stress: $(VENV)/.dev
 	$(BIN)/python -m pytest -m stress tests
 	BASERATE_KERNELS=always BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 	BASERATE_KERNELS=off $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
+
+# Changes the solver in some 280 small ways, and counts how many the tests notice; about half an hour on two cores.
+mutants: $(VENV)/.mutants
+	$(BIN)/python tools/mutants.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
@@ -102,6 +106,10 @@ $(VENV)/.study: $(VENV)/.run
 
 $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.mutants: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[mutants]"
 	touch $@
 
 $(VENV)/.dist: $(VENV)/.run

@@ -1,8 +1,8 @@
 """Compare a few ratios of running times with those in ratios.json; `make bench-check` runs this.
 
 Each ratio is the processor time of a call of the package divided by that of a plain operation on the same data, both
-measured in the same run. Not elapsed time, which depends more on what else the machine does. Processor time counts all
-threads together, so it does not show whether they work at the same time; `make bench` measures elapsed time.
+measured in the same run. Not elapsed time, which depends more on other processes. Processor time is the sum over all
+threads, so it does not show whether they run in parallel; `make bench` measures elapsed time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import baserate as br
 
 RATIOS = Path(__file__).with_name("ratios.json")
 WORSE = 1.25
-"""A ratio that is more than this many times the committed one fails."""
+"""The check fails if a ratio is more than this many times the committed one."""
 
 SECONDS = 10.0
 """Time that is spent on each case."""
@@ -57,13 +57,13 @@ def cases(folder: Path) -> Iterator[Case]:
 
 
 def copy_of(p: np.ndarray) -> Callable[[], None]:
-    """Copy into an array that is there. Not ``p.copy``: its time depends on the memory that the system has at hand."""
-    there = p.copy()
-    return lambda: np.copyto(there, p)
+    """Copy into an existing array. Not ``p.copy``: its time also depends on how the system allocates memory."""
+    target = p.copy()
+    return lambda: np.copyto(target, p)
 
 
 def product_of(p: np.ndarray) -> Callable[[], None]:
-    """Multiply on one thread: threads of BLAS that wait for each other use processor time, too."""
+    """Multiply on one thread, because BLAS threads that wait for each other also use processor time."""
 
     def product() -> None:
         with threadpool_limits(1, user_api="blas"):
@@ -73,7 +73,7 @@ def product_of(p: np.ndarray) -> Callable[[], None]:
 
 
 def many_batches(batches: int = 200, n: int = 1000, k: int = 8) -> Case:
-    """Many small problems, compared with one reweighting of the rows of each."""
+    """Many small problems, compared with multiplying the rows by weights and normalising them once."""
     rng = np.random.default_rng(1)
     problems = [(rng.dirichlet(np.ones(k), size=n), rng.dirichlet(np.full(k, 3.0))) for _ in range(batches)]
 
@@ -85,7 +85,7 @@ def many_batches(batches: int = 200, n: int = 1000, k: int = 8) -> Case:
 
 
 def parquet(path: Path, n: int = 1_000_000) -> Case:
-    """A file, compared with reading its columns once."""
+    """A Parquet file, compared with reading its columns once."""
     files.make(path, n)
 
     def scan() -> None:
@@ -96,15 +96,15 @@ def parquet(path: Path, n: int = 1_000_000) -> Case:
 
 
 class Times:
-    """Processor times of a case so far."""
+    """The processor times that were measured for a case."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.ours, self.plain = case, [], []
-        case.ours()  # loads the kernels, starts the threads
+        case.ours()  # loads the kernels and starts the threads
         case.plain()
 
     def measure(self) -> float:
-        """Return the ratio of the medians after some more rounds, in which the two take turns."""
+        """Measure both calls in turns for some seconds, and return the ratio of the medians of all times so far."""
         end = time.perf_counter() + SECONDS
         while time.perf_counter() < end or len(self.ours) < 5:
             self.ours.append(processor_seconds(self.case.ours))
@@ -122,7 +122,7 @@ def processor_seconds(call: Callable[[], Any], at_least: float = 0.02) -> float:
 
 
 def measure_all(committed: dict[str, float]) -> dict[str, float]:
-    """Return all ratios; one that looks too high gets twice as many rounds again before that is believed."""
+    """Measure all ratios. One that is too high is measured up to two more times before the check fails."""
     ratios = {}
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(Path(folder)):
@@ -147,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="write the ratios of this run to ratios.json")
     update = parser.parse_args().update
-    os.environ["BASERATE_KERNELS"] = "always"  # small problems, too, so that nothing depends on the order of the cases
+    os.environ["BASERATE_KERNELS"] = "always"  # small batches use kernels, as ``adjust_many`` does by default
     known = json.loads(RATIOS.read_text(encoding="utf-8")) if RATIOS.exists() else {"cores": None, "ratios": {}}
     committed, cores = known["ratios"], os.cpu_count()
     if known["cores"] not in (None, cores):

@@ -1,6 +1,6 @@
-"""What a dataframe costs over an array: the same predictions, adjusted in the same run; `make bench` runs this.
+"""Compare the running time of `br.adjust` for dataframes and for arrays; `make bench` runs this.
 
-Prints the time of each kind divided by that of the array, input and output included.
+Prints the time for each kind of input, and divided by the time for an array. Conversions are included.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ KINDS = ("NumPy array, by row", BASE, "pandas", "polars", "pyarrow")
 
 
 def make(p: np.ndarray) -> dict[str, Any]:
+    """The same predictions as arrays and as dataframes."""
     names = [f"class {j}" for j in range(p.shape[1])]
     return {
         "NumPy array, by row": p,
-        BASE: np.asfortranarray(p),  # as dataframes hold it
+        BASE: np.asfortranarray(p),  # the memory layout of dataframes
         "pandas": pd.DataFrame(p, columns=names),
         "polars": pl.DataFrame(p, schema=names),
         "pyarrow": pa.table({name: p[:, j] for j, name in enumerate(names)}),
@@ -34,7 +35,7 @@ def make(p: np.ndarray) -> dict[str, Any]:
 
 
 def measure(n: int, k: int, repeats: int) -> dict[str, dict[str, float]]:
-    """Median seconds by loss and kind; kinds take turns, so that a busy machine is busy for all."""
+    """Median seconds by loss and kind. The kinds take turns, so that other load on the machine affects all of them."""
     rng = np.random.default_rng(0)
     inputs, rates = make(rng.dirichlet(np.ones(k), size=n)), rng.dirichlet(np.full(k, 3.0))
     seconds: dict[str, dict[str, list[float]]] = {loss: {kind: [] for kind in KINDS} for loss in ("log", "brier")}
@@ -49,6 +50,7 @@ def measure(n: int, k: int, repeats: int) -> dict[str, dict[str, float]]:
 
 
 def table(n: int, k: int, medians: dict[str, dict[str, float]]) -> str:
+    """A Markdown table."""
     lines = [
         f"| {n:,} x {k} | seconds, log | times the array | seconds, Brier | times the array |",
         "|---|---|---|---|---|",

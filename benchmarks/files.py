@@ -1,9 +1,9 @@
-"""Files larger than memory should be: time and memory beside plain reading and writing; `make bench` runs this.
+"""Measure time and memory of `br.adjust` on Parquet files; `make bench` runs this.
 
-For each size a Parquet file of float32 predictions is made, with a column of ids. Three processes measure one after the
-other: a plain scan of its columns with pyarrow, a plain write of its rows with pyarrow, and `br.adjust` with `out=`.
-The ratio is that of the adjustment to as many scans as it made passes, and one write. Then the answer is compared with
-that in memory.
+For each size a Parquet file of float32 predictions with a column of ids is generated. Three processes, one after the
+other, measure a scan of its columns with pyarrow, a write of its rows with pyarrow, and `br.adjust` with `out=`. The
+ratio is the time of the adjustment divided by the time of one write and of one scan per pass. At last the result is
+compared with the result in memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ import baserate as br
 CLASSES = "abcd"
 COLUMNS = [f"p_{c}" for c in CLASSES]
 RATES = dict(zip(CLASSES, (0.1, 0.2, 0.3, 0.4), strict=True))
-GROUP = 1 << 20  # rows of a row group
-COMPARED = 1_000_000  # rows of which the answers are compared
+GROUP = 1 << 20  # rows per row group
+COMPARED = 1_000_000  # rows that are compared with the result in memory
 
 
 def pieces(n: int) -> Any:
+    """Yield random predictions, one row group at a time."""
     rng = np.random.default_rng(0)
     for start in range(0, n, GROUP):
         p = np.exp(2 * rng.standard_normal((len(CLASSES), min(GROUP, n - start)), dtype=np.float32))
@@ -42,6 +43,7 @@ def pieces(n: int) -> Any:
 
 
 def make(path: Path, n: int) -> None:
+    """Write a Parquet file of random predictions."""
     schema = next(pieces(1)).schema
     with pq.ParquetWriter(path, schema) as writer:
         for piece in pieces(n):
@@ -49,7 +51,7 @@ def make(path: Path, n: int) -> None:
 
 
 def scan(path: Path, out: Path, loss: str) -> dict[str, Any]:
-    """The best of three: the first one in a process also pays for memory that the others find there."""
+    """Time one scan: the fastest of three, because the first one in a process also allocates memory."""
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
@@ -60,7 +62,7 @@ def scan(path: Path, out: Path, loss: str) -> dict[str, Any]:
 
 
 def copy(path: Path, out: Path, loss: str) -> dict[str, Any]:
-    """Only the writing is timed."""
+    """Time one write of all rows. Reading them is not timed."""
     file, seconds = pq.ParquetFile(path), 0.0
     with pq.ParquetWriter(out, file.schema_arrow) as writer:
         for group in range(file.num_row_groups):
@@ -72,8 +74,9 @@ def copy(path: Path, out: Path, loss: str) -> dict[str, Any]:
 
 
 def adjust(path: Path, out: Path, loss: str) -> dict[str, Any]:
+    """Time one adjustment that writes a file, and measure the peak memory."""
     make(out, 200_000)
-    br.adjust(out, RATES, loss=loss)  # what has to be loaded once, is
+    br.adjust(out, RATES, loss=loss)  # loads modules and kernels
     began = time.perf_counter()
     result = br.adjust(path, RATES, loss=loss, out=out)
     seconds = time.perf_counter() - began
@@ -82,25 +85,27 @@ def adjust(path: Path, out: Path, loss: str) -> dict[str, Any]:
 
 
 def peak_memory() -> float:
-    """Of this process, in MiB."""
+    """The peak memory of this process in MiB."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def alone(measure: Callable[[Path, Path, str], dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """In a process of its own, so that memory is that of this step."""
+def in_new_process(measure: Callable[[Path, Path, str], dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Run a measurement in a new process, so that the peak memory is that of this measurement only."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measure, arguments)
 
 
 def compare(path: Path, out: Path, loss: str) -> dict[str, float]:
-    """The answer in memory, beside that of the file: the shift, the rows that it gives, and those that were written."""
+    """Compare the shift and the adjusted rows with the result in memory, and check the rows that were written."""
     p = np.column_stack([c.to_numpy() for c in pq.read_table(path, columns=COLUMNS).columns])
     known = br.adjust(p, list(RATES.values()), loss=loss)
     written = next(pq.ParquetFile(out).iter_batches(COMPARED, columns=COLUMNS))
     rows = np.column_stack([column.to_numpy() for column in written.columns])
     of_file, first = br.load(out.with_suffix(".json")), slice(0, len(rows))
-    assert np.abs(rows - known.probs[first]).max() < 1e-7, "but for the rounding to float32"
+    assert np.abs(rows - known.probs[first]).max() < 1e-7, (
+        "the written rows differ by more than the rounding to float32"
+    )
     return {
         "shift": float(np.abs(of_file.shift - known.shift).max()),
         "rows": float(np.abs(of_file.apply(p[first]) - known.probs[first]).max()),
@@ -108,11 +113,13 @@ def compare(path: Path, out: Path, loss: str) -> dict[str, float]:
 
 
 def measure(folder: Path, n: int, loss: str, in_memory: bool) -> dict[str, Any]:
+    """Measure one size and loss."""
     path, out = folder / "in.parquet", folder / "out.parquet"
     make(path, n)
-    scan(path, out, loss)  # so that the file is in the cache of the system for all alike
+    scan(path, out, loss)  # so that the file is in the cache of the operating system for all measurements
     figures = {
-        name: alone(step, path, out, loss) for name, step in (("scan", scan), ("copy", copy), ("adjust", adjust))
+        name: in_new_process(step, path, out, loss)
+        for name, step in (("scan", scan), ("copy", copy), ("adjust", adjust))
     }
     done = figures["adjust"]
     plain = done["passes"] * figures["scan"]["seconds"] + figures["copy"]["seconds"]
@@ -132,6 +139,7 @@ def measure(folder: Path, n: int, loss: str, in_memory: bool) -> dict[str, Any]:
 
 
 def table(found: list[dict[str, Any]]) -> str:
+    """A Markdown table."""
     lines = [
         "| rows x 4, float32 | loss | file | one scan | one write | adjusted in | passes "
         "| times (passes x scan + write) | peak memory | rows differ from those in memory by |",
@@ -152,9 +160,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7, 1e8])
     parser.add_argument("--losses", nargs="+", default=["log", "brier"])
-    parser.add_argument("--most-in-memory", type=float, default=1e8, help="Rows up to which the answers are compared.")
-    parser.add_argument("--folder", help="Where the files are made; 5 GB are needed for 1e8 rows.")
-    parser.add_argument("--json", help="Also write the figures to this file.")
+    parser.add_argument(
+        "--most-in-memory",
+        type=float,
+        default=1e8,
+        help="largest number of rows for which the result is also computed in memory",
+    )
+    parser.add_argument("--folder", help="folder for the files, which need 5 GB for 1e8 rows")
+    parser.add_argument("--json", help="also write the results to this file")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/files.md")
     options = parser.parse_args()
     found = []

@@ -1,6 +1,6 @@
-"""Ours against what the machine can do at all: copying, multiplying, starting.
+"""Compare baserate with basic operations on the same data, such as a copy or a matrix product.
 
-As a program it measures the memory of one large call, in a process of its own.
+Run as a program, this file measures the memory of one large call in its own process.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import baserate as br
 MANY = 10_000_000
 PIECE = 1_000_000
 QUICK = ("POT sinkhorn", "POT smooth_ot_semi_dual", "SciPy L-BFGS-B")
-"""Alternatives that are worth a line in a picture."""
+"""Alternatives that are fast enough to be shown in the pictures."""
 
 TOO_SLOW = 5.0
-"""Seconds after which an alternative is not tried on anything larger."""
+"""An alternative that takes longer than this, in seconds, is not tried on larger data."""
 
 MIB = 2**20
 
 
 @functools.cache
 def many_rows() -> tuple[np.ndarray, np.ndarray]:
-    """10 million easy rows in float32, made in pieces."""
+    """10 million easy rows in float32, generated in pieces to save memory."""
     rng, p = np.random.default_rng(0), np.empty((MANY, 10), dtype=np.float32)
     for start in range(0, MANY, PIECE):
         p[start : start + PIECE] = rng.dirichlet(np.ones(10), size=PIECE)
@@ -44,7 +44,7 @@ def our_calls(p: np.ndarray, rates: np.ndarray) -> dict[str, Any]:
 
 
 def limits() -> list[dict[str, Any]]:
-    """Time as a multiple of a copy, or of a matrix product; memory beyond input and answer."""
+    """Time as a multiple of a copy or of a matrix product, and memory in addition to input and result."""
     return [
         *against_copy("1,000,000 x 10, float64", *problem("easy", 1_000_000, 10), repeats=25, goals=(8, 14)),
         *against_copy("10,000,000 x 10, float32", *many_rows(), repeats=9, goals=(12, 24)),
@@ -87,23 +87,23 @@ def extra_memory(loss: str) -> dict[str, Any]:
 
 
 def print_extra_memory(loss: str) -> None:
-    """Bytes that a call needs at its peak, less those of its input and its answer."""
+    """Print the peak memory of a call in bytes, without its input and its result."""
     p, rates = many_rows()
-    ours(p[:PIECE], rates, loss)  # the kernels are loaded, the threads started
+    ours(p[:PIECE], rates, loss)  # loads the kernels and starts the threads
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     answer = ours(p, rates, loss)
     print(memory("VmHWM") - before - answer.nbytes)
 
 
 def memory(name: str) -> int:
-    """A number of bytes that Linux keeps of this process."""
+    """A memory figure of this process in bytes, from /proc/self/status."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
     return 1024 * int(line.split()[1])
 
 
 def passes() -> list[dict[str, Any]]:
-    """How often ours reads the rows."""
+    """The number of passes over the data."""
     rows = []
     for n, k in ((100_000, 2), (100_000, 10), (100_000, 100), (20_000, 1000)):
         for data in ("easy", "over-confident") if k < 1000 else ("easy",):
@@ -114,7 +114,7 @@ def passes() -> list[dict[str, Any]]:
 
 
 def real_passes() -> list[dict[str, Any]]:
-    """The same for predictions of real models, if there is a folder with them."""
+    """The same for predictions of real models, if BASERATE_DATA names a folder with them."""
     if "BASERATE_DATA" not in os.environ:
         return []
     rows = []
@@ -147,7 +147,7 @@ def passes_of(data: str, p: np.ndarray, rates: np.ndarray, loss: str, goal: int 
 
 
 def rows() -> list[dict[str, Any]]:
-    """Time against the number of rows, 10 classes; the quick alternatives as well, where rows are float64."""
+    """Time by number of rows, with 10 classes. With float64 the fast alternatives are measured as well."""
     single, rates = many_rows()
     double, double_rates = problem("easy", 1_000_000, 10)
     slow: set[str] = set()
@@ -160,7 +160,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def classes() -> list[dict[str, Any]]:
-    """Time against the number of classes, 20,000 rows."""
+    """Time by number of classes, with 20,000 rows."""
     slow: set[str] = set()
     found = []
     for k in (2, 5, 10, 20, 50, 100, 200, 500, 1000):
@@ -171,7 +171,7 @@ def classes() -> list[dict[str, Any]]:
 
 
 def times(p: np.ndarray, rates: np.ndarray, slow: set[str], row: dict[str, Any]) -> dict[str, Any]:
-    """The row with seconds by name; what takes too long is added to the slow ones."""
+    """Return ``row`` with the seconds of all calls. Names of alternatives that are too slow are added to ``slow``."""
     row = row | in_turns({"probs.copy()": p.copy} | our_calls(p, rates), repeats=5)
     quick = {
         f"{name}, {loss}": functools.partial(PEERS[name].answer, p, rates, loss)
@@ -180,7 +180,7 @@ def times(p: np.ndarray, rates: np.ndarray, slow: set[str], row: dict[str, Any])
         if PEERS[name].can_do(loss, p.shape[1]) and f"{name}, {loss}" not in slow
     }
     for name in QUICK:
-        PEERS[name].answer(p[:100], rates, PEERS[name].losses[0])  # imports
+        PEERS[name].answer(p[:100], rates, PEERS[name].losses[0])  # so that imports are not timed
     row |= in_turns(quick, repeats=3, enough=1.0, warm=False)
     slow |= {name for name in quick if row[name] > TOO_SLOW}
     return row
@@ -200,11 +200,11 @@ for _ in range(2):
 
 
 def start() -> list[dict[str, Any]]:
-    """What a fresh process waits for."""
-    imports = statistics.median(fresh(IMPORT)[0] for _ in range(5))
+    """Times of the import and of the first call in a new process."""
+    imports = statistics.median(run_in_new_process(IMPORT)[0] for _ in range(5))
     with tempfile.TemporaryDirectory() as cache:
-        compiled, _ = fresh(FIRST_CALL, NUMBA_CACHE_DIR=cache)
-        loaded = [fresh(FIRST_CALL, NUMBA_CACHE_DIR=cache) for _ in range(5)]
+        compiled, _ = run_in_new_process(FIRST_CALL, NUMBA_CACHE_DIR=cache)
+        loaded = [run_in_new_process(FIRST_CALL, NUMBA_CACHE_DIR=cache) for _ in range(5)]
     return [
         {"what": "import baserate, after NumPy", "seconds": imports},
         {"what": "first call on 100,000 x 10, nothing compiled yet", "seconds": compiled},
@@ -213,10 +213,10 @@ def start() -> list[dict[str, Any]]:
     ]
 
 
-def fresh(code: str, **environment: str) -> list[float]:
-    """The numbers that a new process prints."""
-    given = os.environ | environment
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=given)
+def run_in_new_process(code: str, **environment: str) -> list[float]:
+    """Run code in a new process, and return the numbers that it prints."""
+    env = os.environ | environment
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     return [float(line) for line in done.stdout.split()]
 
 

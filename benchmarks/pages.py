@@ -1,4 +1,4 @@
-"""Measured tables in the pages where people read them."""
+"""Write measured tables into pages of the documentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def fill(page: str, name: str, text: str) -> None:
-    """Put a text between the markers of that name in a page of this repository."""
+    """Replace the text between ``<!-- name -->`` and ``<!-- /name -->`` in a page of this repository."""
     path = ROOT / page
     before, rest = path.read_text(encoding="utf-8").split(f"<!-- {name} -->\n")
     after = rest.split(f"<!-- /{name} -->")[1]

@@ -1,6 +1,6 @@
-"""Other ways to the same answer, and how one of them is timed beside ours.
+"""Other packages that solve the same problem, and functions that time them.
 
-As a program it times one alternative in a process of its own, which can be stopped when it takes too long.
+Run as a program, this file times one alternative in its own process, which can be stopped if it takes too long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOTH = ("log", "brier")
 
 
 class Peer(NamedTuple):
-    """An alternative, the losses that it can do, and the number of classes if it can do only so many."""
+    """An alternative, the losses that it supports, and its number of classes if it supports only one."""
 
     answer: Answer
     losses: tuple[str, ...]
@@ -37,14 +37,14 @@ class Peer(NamedTuple):
 
 
 def with_cvxpy(solver: str) -> Answer:
-    """The paper's way: a convex program with n * k unknowns."""
+    """The method of the paper: a convex program with n * k unknowns."""
     from baserate.study.reference import cvxpy_answer
 
     return lambda p, rates, loss: cvxpy_answer(p, rates, loss, solver=solver)[0]
 
 
 def with_sinkhorn(method: str) -> Answer:
-    """For log loss the answer is n times an entropic transport plan from rows to classes at the cost -log p."""
+    """For log loss the solution is n times the entropic transport plan from rows to classes with cost -log p."""
 
     def answer(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
         import ot
@@ -57,7 +57,7 @@ def with_sinkhorn(method: str) -> Answer:
 
 
 def smooth_transport(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """For Brier it is n times the plan T that minimises <T, -p> + n/2 |T|^2, or |nT - p|^2 / 2n."""
+    """For Brier the solution is n times the plan T that minimises <T, -p> + n/2 |T|^2, or |nT - p|^2 / 2n."""
     from ot.smooth import smooth_ot_semi_dual
 
     n = len(p)
@@ -66,7 +66,7 @@ def smooth_transport(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
 
 
 def quasi_newton(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """SciPy's L-BFGS-B on the dual that ours solves: k unknowns."""
+    """SciPy's L-BFGS-B on the same dual problem that baserate solves: k unknowns."""
     from scipy.optimize import minimize
     from scipy.special import logsumexp
 
@@ -92,17 +92,17 @@ def quasi_newton(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
 
 
 def raking(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """Columns and rows are scaled in turn until both sums fit, which is the answer for log loss."""
+    """Scale columns and rows in turn until both sums are right, which is the solution for log loss."""
     from ipfn import ipfn
 
     sums = [len(p) * rates, np.ones(len(p))]
     options = {"convergence_rate": 1e-12, "max_iteration": 10_000, "rate_tolerance": 0.0}
-    with contextlib.redirect_stdout(io.StringIO()):  # it says when it has converged
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints a message when it has converged
         return ipfn.ipfn(p.copy(), sums, [[1], [0]], **options).iteration()
 
 
 def logit_offset(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """With two classes the answer for log loss is one number added to all log odds."""
+    """With two classes the solution for log loss adds the same number to all log odds."""
     from probcal import LogitOffset
 
     second = LogitOffset(target_mean=rates[1]).fit(p[:, 1]).transform(p[:, 1])
@@ -110,7 +110,7 @@ def logit_offset(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
 
 
 def rank_preserving(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """Another problem: the nearest matrix with these sums whose columns are ordered as they were."""
+    """A different problem: the nearest matrix with these sums whose columns keep their order."""
     from rank_preserving_calibration import calibrate_dykstra
 
     return calibrate_dykstra(p, len(p) * rates).Q
@@ -121,9 +121,9 @@ def ours(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
 
 
 def without_kernels(p: np.ndarray, rates: np.ndarray, loss: str) -> np.ndarray:
-    """Ours as it is where numba is not installed."""
+    """baserate as if numba were not installed."""
     before = os.environ.get("BASERATE_KERNELS", "auto")
-    os.environ["BASERATE_KERNELS"] = "off"  # read at each call
+    os.environ["BASERATE_KERNELS"] = "off"  # baserate reads it at each call
     try:
         return ours(p, rates, loss)
     finally:
@@ -147,7 +147,7 @@ PEERS = {
 
 
 def problem(data: str, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions and rates: easy ones, or over-confident ones that give most classes next to nothing."""
+    """Predictions and rates. Predictions are "easy", or else over-confident, with most probabilities close to 0."""
     rng = np.random.default_rng(0)
     if data == "easy":
         p = rng.dirichlet(np.ones(k), size=n)
@@ -159,7 +159,7 @@ def problem(data: str, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quality(p: np.ndarray, rates: np.ndarray, loss: str, a: np.ndarray) -> dict[str, float]:
-    """How far an answer is from the rates and its rows from sums of 1, and what it minimises."""
+    """The largest error of a rate, the largest error of the sum of a row, and the objective."""
     return {
         "residual": float(np.abs(a.mean(axis=0) - rates).max()),
         "row_error": float(np.abs(a.sum(axis=1) - 1).max()),
@@ -168,22 +168,22 @@ def quality(p: np.ndarray, rates: np.ndarray, loss: str, a: np.ndarray) -> dict[
 
 
 def seconds_of(call: Callable[[], Any], at_least: float = 0.02) -> float:
-    """Seconds that a call takes; the mean of some if it is quick."""
+    """Seconds that a call takes; the mean of several calls if it is short."""
     spent, count = 0.0, 0
     while spent < at_least:
         start = time.perf_counter()
         answer = call()
         spent, count = spent + time.perf_counter() - start, count + 1
-        del answer  # so that two are never there at once
+        del answer  # so that memory never holds two results
     return spent / count
 
 
 def in_turns(
     calls: Mapping[str, Callable[[], Any]], repeats: int, enough: float = np.inf, warm: bool = True
 ) -> dict[str, float]:
-    """Median seconds of each call; they take turns, so that a busy machine is busy for all.
+    """Median seconds of each call. The calls take turns, so that other load on the machine affects all of them.
 
-    It ends early when enough seconds are spent. ``warm`` calls each once before.
+    Stops early after ``enough`` seconds. With ``warm`` every call is made once before.
     """
     for call in calls.values() if warm else ():
         call()
@@ -198,7 +198,7 @@ def in_turns(
 
 
 def measure(name: str, data: str, n: int, k: int, loss: str) -> dict[str, Any]:
-    """One alternative beside ours, in turns, after it has seen some rows and ours all."""
+    """Time one alternative and baserate in turns, after a first call of each that is not timed."""
     p, rates = problem(data, n, k)
     theirs = {OURS: ours, WITHOUT: without_kernels}.get(name) or PEERS[name].answer
     theirs(p[:100], rates, loss)
@@ -214,7 +214,7 @@ def measure(name: str, data: str, n: int, k: int, loss: str) -> dict[str, Any]:
 
 
 def measure_apart(limit: float, **what: Any) -> dict[str, Any]:
-    """The same in a process of its own; if it fails or takes too long, what was asked and the failure."""
+    """Like ``measure``, but in a new process. If that fails or takes too long, the result has the key "failure"."""
     try:
         done = subprocess.run(
             [sys.executable, __file__, json.dumps(what)], capture_output=True, text=True, timeout=limit, check=True
@@ -227,5 +227,5 @@ def measure_apart(limit: float, **what: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # of solvers on their own accuracy, which is measured here
+    warnings.simplefilter("ignore")  # solvers warn about their accuracy, which is measured here
     print(json.dumps(measure(**json.loads(sys.argv[1]))))

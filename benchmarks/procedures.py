@@ -1,7 +1,8 @@
-"""Which procedure wins when: places that are made, so that what is right there is known; `make procedures` runs this.
+"""Compare the procedures on simulated target populations; `make procedures` runs this.
 
-Three classes at the rates 0.6, 0.3 and 0.1 in training, normal features, and a model that is Bayes' rule itself or an
-over-confident copy of it. The world changes in one way at a time. Prints the mean change of a loss over many batches.
+The training population has three classes with rates 0.6, 0.3 and 0.1 and normally distributed features. The model is
+Bayes' rule or an over-confident version of it. Each target population differs from the training population in one way.
+Prints the mean change of a loss over many batches.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import baserate as br
 PAGE = "docs/which-procedure.md"
 OLD = np.array([0.6, 0.3, 0.1])
 CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 2.0]])
-ROWS = 4000  # before the shift
+ROWS = 4000  # per batch, before the shift removes some
 BATCHES = 100
 ERRORS = (0.0, 0.02, 0.05, 0.1)
-HARM = 1e-9  # a rise below this is rounding
+HARM = 1e-9  # a smaller increase of the loss is rounding error
 
 
 class Batch(NamedTuple):
@@ -31,16 +32,18 @@ class Batch(NamedTuple):
 
 
 def drawn(rng: np.random.Generator) -> Batch:
+    """A batch from the training population."""
     y = rng.choice(3, size=ROWS, p=OLD)
     return Batch(CENTRES[y] + rng.normal(size=(ROWS, 2)), y)
 
 
 def logits(x: np.ndarray) -> np.ndarray:
-    """Bayes' rule for the world of the training, up to a constant in each row."""
+    """Bayes' rule for the training population, up to a constant in each row."""
     return np.log(OLD) - 0.5 * np.square(x[:, None, :] - CENTRES).sum(axis=2)
 
 
 def predicted(x: np.ndarray, times: float = 1.0) -> np.ndarray:
+    """Predictions of the model, whose logits are multiplied by ``times``."""
     p = np.exp(times * (logits(x) - logits(x).max(axis=1, keepdims=True)))
     return p / p.sum(axis=1, keepdims=True)
 
@@ -66,7 +69,7 @@ def combined(batch: Batch, rng: np.random.Generator) -> Batch:
 
 
 def covariate(batch: Batch, rng: np.random.Generator) -> Batch:
-    """Rows are rarer where the first feature is low, whatever their class: the model stays right."""
+    """Remove rows with a low first feature, independently of their class, so that the model stays correct."""
     keep = rng.random(len(batch.y)) < 1 / (1 + np.exp(1 - 2 * batch.x[:, 0]))
     return Batch(batch.x[keep], batch.y[keep])
 
@@ -76,20 +79,20 @@ def noise(batch: Batch, rng: np.random.Generator) -> Batch:
     return Batch(fewer.x + rng.normal(size=fewer.x.shape), fewer.y)
 
 
-class World(NamedTuple):
+class Population(NamedTuple):
     name: str
     change: Callable[[Batch, np.random.Generator], Batch]
-    times: float = 1.0  # what the model multiplies its logits by; 1 is calibrated
+    times: float = 1.0  # factor of the model's logits; 1 is calibrated
 
 
-WORLDS = (
-    World("only the rates", prior),
-    World("only the rates; the model is over-confident", prior, 2.0),
-    World("the rates, and noise in the features", noise),
-    World("labels: 30 % of the largest class get others (concept shift)", concept),
-    World("features of the largest class: half of it is deleted where one is low", cut_class),
-    World("prior, concept and covariate shift in a row", combined),
-    World("features only: the model stays right", covariate),
+POPULATIONS = (
+    Population("only the rates", prior),
+    Population("only the rates; the model is over-confident", prior, 2.0),
+    Population("the rates, and noise in the features", noise),
+    Population("labels: 30 % of the largest class get others (concept shift)", concept),
+    Population("features of the largest class: half of it is deleted where one is low", cut_class),
+    Population("prior, concept and covariate shift in a row", combined),
+    Population("features only: the model stays right", covariate),
 )
 MEASURED = (
     ("log", ("prior (PPA)", "BGA log (multiplicative)", "BGA log to a set", "BGA brier")),
@@ -99,21 +102,26 @@ HEADS = {"BGA log (multiplicative)": "BGA log", "BGA brier": "BGA Brier", "BGA b
 
 
 class Found(NamedTuple):
+    """Losses before adjustment, their changes, and how often ``advise`` recommends each procedure."""
+
     before: dict[str, float]
-    change: dict[tuple[str, str], np.ndarray]  # by loss and procedure, one number a batch
+    change: dict[tuple[str, str], np.ndarray]  # by loss and procedure, one number per batch
     advice: Counter[str]
 
 
-def found(world: World) -> Found:
+def found(population: Population) -> Found:
+    """Apply all procedures to many batches of a population."""
     before: dict[str, list[float]] = {loss: [] for loss, _ in MEASURED}
     change: dict[tuple[str, str], list[float]] = {(loss, name): [] for loss, names in MEASURED for name in names}
     advice: Counter[str] = Counter()
     for seed in range(BATCHES):
         rng = np.random.default_rng(seed)
-        batch = world.change(drawn(rng), rng)
-        p, rates = predicted(batch.x, world.times), br.theory.class_rates(batch.y, 3)
-        said = br.compare(p, batch.y, rates, OLD, n_bootstrap=1).as_dict()
-        for loss, name, mean, moved in zip(said["loss"], said["procedure"], said["mean"], said["change"], strict=True):
+        batch = population.change(drawn(rng), rng)
+        p, rates = predicted(batch.x, population.times), br.theory.class_rates(batch.y, 3)
+        compared = br.compare(p, batch.y, rates, OLD, n_bootstrap=1).as_dict()
+        for loss, name, mean, moved in zip(
+            *(compared[key] for key in ("loss", "procedure", "mean", "change")), strict=True
+        ):
             if name == "as predicted":
                 before[loss].append(mean)
             elif (loss, name) in change:
@@ -124,36 +132,37 @@ def found(world: World) -> Found:
 
 
 def cell(changes: np.ndarray, best: float) -> str:
+    """The mean change, bold if it is the best, and the share of batches in which the loss increased."""
     harmed = (changes > HARM).mean()
     text = f"{changes.mean():+.4f}" if np.isfinite(changes).all() else "infinite"
     text = f"**{text}**" if text == f"{best:+.4f}" else text
     return f"{text} ({harmed:.0%})" if harmed else text
 
 
-def by_world(loss: str, names: tuple[str, ...], all_found: list[Found], *, advice: bool = False) -> str:
+def by_population(loss: str, names: tuple[str, ...], all_found: list[Found], *, advice: bool = False) -> str:
     heads = ["what changed", "before", *(HEADS.get(name, name) for name in names), *(["`advise`"] if advice else [])]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for world, it in zip(WORLDS, all_found, strict=True):
+    for population, it in zip(POPULATIONS, all_found, strict=True):
         best = min(0.0, *(it.change[loss, name].mean() for name in names))
         cells = [f"{it.before[loss]:.4f}", *(cell(it.change[loss, name], best) for name in names)]
         if advice:
             cells.append(", ".join(f"{name} {count / BATCHES:.0%}" for name, count in it.advice.most_common()))
-        lines.append(f"| {world.name} | {' | '.join(cells)} |")
+        lines.append(f"| {population.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def by_error() -> str:
-    """Log loss where the rates are off, adjusted to them and to all that lie within 0.1 of them."""
+    """Table of log loss with wrong rates: adjustment to these rates, and to all rates within 0.1 of them."""
     heads = ["what changed", "rates off by", "prior (PPA)", "BGA log", "BGA log to a set, ± 0.1"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for world in (WORLDS[0], WORLDS[1], WORLDS[6]):
+    for population in (POPULATIONS[0], POPULATIONS[1], POPULATIONS[6]):
         for error in ERRORS:
             changes: list[list[float]] = []
             for seed in range(BATCHES):
                 rng = np.random.default_rng(seed)
-                batch = world.change(drawn(rng), rng)
-                p, rates = predicted(batch.x, world.times), br.theory.class_rates(batch.y, 3)
-                sign = 1 if seed % 2 else -1  # as often too much as too little
+                batch = population.change(drawn(rng), rng)
+                p, rates = predicted(batch.x, population.times), br.theory.class_rates(batch.y, 3)
+                sign = 1 if seed % 2 else -1  # too high and too low equally often
                 stated = br.shifts.misstated(rates, br.shifts.majority(OLD), sign * error)
                 box = br.Rates.between(np.maximum(stated - 0.1, 0), np.minimum(stated + 0.1, 1))
                 answers = (br.prior_adjust(p, OLD, stated), br.adjust(p, stated), br.adjust(p, box))
@@ -161,7 +170,7 @@ def by_error() -> str:
                 changes.append([score(a.probs, batch.y) - score(p, batch.y) for a in answers])
             table = np.array(changes).T
             best = min(0.0, *table.mean(axis=1))
-            lines.append(f"| {world.name} | {error:g} | {' | '.join(cell(row, best) for row in table)} |")
+            lines.append(f"| {population.name} | {error:g} | {' | '.join(cell(row, best) for row in table)} |")
     return "\n".join(lines)
 
 
@@ -169,9 +178,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--docs", action="store_true", help=f"write the tables into {PAGE}")
     options = parser.parse_args()
-    all_found = [found(world) for world in WORLDS]
+    all_found = [found(population) for population in POPULATIONS]
     tables = {
-        f"procedures-{loss}": by_world(loss, names, all_found, advice=loss == "log") for loss, names in MEASURED
+        f"procedures-{loss}": by_population(loss, names, all_found, advice=loss == "log") for loss, names in MEASURED
     } | {"procedures-errors": by_error()}
     for name, text in tables.items():
         print(text, end="\n\n")

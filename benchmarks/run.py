@@ -1,6 +1,6 @@
-"""Ours and the alternatives on the same data in the same run; `make bench` runs this.
+"""Compare the running time and the accuracy of baserate with other packages; `make bench` runs this.
 
-Prints tables of times, ratios and accuracies: a fast wrong answer is not faster.
+All packages get the same data in the same run. The tables show accuracies next to times, since some are fast but wrong.
 """
 
 from __future__ import annotations
@@ -33,40 +33,47 @@ PACKAGES = ("baserate", "numpy", "scipy", "numba", "cvxpy", "ecos", "scs", "osqp
 PACKAGES += ("rank-preserving-calibration",)
 
 LIMIT = 60.0
-"""Seconds that an alternative may take."""
+"""Time limit for another package, in seconds."""
 
-PAPERS_WAY = {"log": ("CVXPY + ECOS", "CVXPY + SCS"), "brier": ("CVXPY + OSQP", "CVXPY + CLARABEL")}
+PAPER_SOLVERS = {"log": ("CVXPY + ECOS", "CVXPY + SCS"), "brier": ("CVXPY + OSQP", "CVXPY + CLARABEL")}
 
 
 def small(n: int = 1000, k: int = 8, batches: int = 1000) -> list[Row]:
-    """A small problem, ours with and without the kernels, and many such."""
+    """One small problem, with and without compiled kernels, and ``adjust_many`` on many small problems."""
     rows = []
-    os.environ["BASERATE_KERNELS"] = "always"  # in the processes that measure, too
+    os.environ["BASERATE_KERNELS"] = "always"  # the processes that measure inherit it
     for loss in BOTH:
         for name in (OURS, WITHOUT, *able(loss, k)):
             row = measure_apart(LIMIT, name=name, data="easy", n=n, k=k, loss=loss)
             rows.append(row | {"goal": 200 if name in ("CVXPY + ECOS", "CVXPY + OSQP") else None})
-        a_batch = seconds_a_batch(n, k, batches, loss)
+        per_batch = seconds_per_batch(n, k, batches, loss)
         one = next(row["seconds"] for row in rows if (row["loss"], row["name"]) == (loss, OURS))
         rows.append(
-            {"loss": loss, "name": f"adjust_many, one of {batches}", "seconds": a_batch, "times_ours": a_batch / one}
+            {
+                "loss": loss,
+                "name": f"adjust_many, one of {batches}",
+                "seconds": per_batch,
+                "times_ours": per_batch / one,
+            }
         )
     del os.environ["BASERATE_KERNELS"]
     return rows
 
 
 def able(loss: str, k: int) -> list[str]:
+    """Names of the alternatives that support a loss and a number of classes."""
     return [name for name, peer in PEERS.items() if peer.can_do(loss, k)]
 
 
-def seconds_a_batch(n: int, k: int, batches: int, loss: str) -> float:
+def seconds_per_batch(n: int, k: int, batches: int, loss: str) -> float:
+    """Median time of ``adjust_many``, divided by the number of batches."""
     rng = np.random.default_rng(1)
     problems = [(rng.dirichlet(np.ones(k), size=n), rng.dirichlet(np.full(k, 3.0))) for _ in range(batches)]
     return in_turns({"all": lambda: br.adjust_many(problems, loss=loss)}, repeats=3)["all"] / batches
 
 
 def alternatives(n: int = 100_000) -> list[Row]:
-    """Every alternative, each in a process of its own; what fails on the first rows is not tried on others."""
+    """Measure every alternative in its own process. One that fails is not tried on other data with the same loss."""
     rows: list[Row] = []
     for data, k in (("easy", 10), ("over-confident", 10), ("easy", 2)):
         for loss in BOTH:
@@ -79,7 +86,7 @@ def alternatives(n: int = 100_000) -> list[Row]:
 
 
 def goal(row: Row) -> str:
-    """By how much ours is to be faster; on hard rows, than those that are right."""
+    """How many times faster baserate should be; on over-confident rows, only than alternatives that are accurate."""
     if row["name"] == OURS or "failure" in row:
         return ""
     if row["data"] == "easy":
@@ -88,14 +95,14 @@ def goal(row: Row) -> str:
 
 
 class Section(NamedTuple):
-    """What is measured, and how it is shown: a heading and the text of a cell for each column."""
+    """A function that measures, and for each column of the table its heading and the text of a cell."""
 
     measure: Callable[[], list[Row]]
     columns: dict[str, Callable[[Row], str]]
 
 
 def column(name: str, form: str = "", scale: float = 1.0) -> Callable[[Row], str]:
-    """Text of a value; empty if there is none."""
+    """Return a function that formats a value of a row, or gives an empty text if the row has no such value."""
 
     def text(row: Row) -> str:
         value = row.get(name)
@@ -107,11 +114,12 @@ def column(name: str, form: str = "", scale: float = 1.0) -> Callable[[Row], str
 
 
 def milliseconds(row: Row) -> str:
-    """Text of the time, or why there is none."""
+    """The time as text, or why there is none."""
     return row["failure"] if "failure" in row else f"{1e3 * row['seconds']:,.2f}"
 
 
-def nanoseconds_a_row(name: str) -> Callable[[Row], str]:
+def nanoseconds_per_row(name: str) -> Callable[[Row], str]:
+    """Return a function that formats a time, divided by the number of rows."""
     return lambda row: f"{1e9 * row[name] / row['n']:.1f}" if name in row else ""
 
 
@@ -174,7 +182,7 @@ SECTIONS = {
     "rows": Section(
         limits.rows,
         {"n": column("n", ","), "dtype": column("dtype")}
-        | {name: nanoseconds_a_row(name) for name in ("probs.copy()", *BOTH, *QUICK_NAMES)},
+        | {name: nanoseconds_per_row(name) for name in ("probs.copy()", *BOTH, *QUICK_NAMES)},
     ),
     "classes": Section(
         limits.classes,
@@ -186,12 +194,14 @@ SECTIONS = {
 
 
 def table(columns: dict[str, Callable[[Row], str]], rows: Iterable[Row]) -> str:
+    """A Markdown table."""
     lines = [list(columns), ["---"] * len(columns)]
     lines += [[text(row) for text in columns.values()] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def readme_table(rows: Iterable[Row]) -> str:
+    """The table for README.md: baserate and the solvers of the paper."""
     columns = {
         "1000 x 8": column("loss"),
         "solver": column("name"),
@@ -200,10 +210,10 @@ def readme_table(rows: Iterable[Row]) -> str:
         "largest error of a rate": column("residual", ".0e"),
         "objective": column("objective", ".9f"),
     }
-    return table(columns, [row for row in rows if row["name"] in (OURS, WITHOUT, *PAPERS_WAY[row["loss"]])])
+    return table(columns, [row for row in rows if row["name"] in (OURS, WITHOUT, *PAPER_SOLVERS[row["loss"]])])
 
 
-# Okabe and Ito's colours, which colour-blind people can tell apart.
+# Colours of Okabe and Ito, which colour-blind people can distinguish.
 COLOURS = {
     "probs.copy()": "#666666",
     "baserate": "#0072B2",
@@ -214,7 +224,7 @@ COLOURS = {
 
 
 def draw(rows: list[Row], x: str, label: str) -> plt.Figure:
-    """Seconds by name against x, log loss as full and Brier as broken lines, their names at the right."""
+    """Plot seconds against ``x``, with solid lines for log loss, dashed lines for Brier, and names at the right."""
     figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
     ends = {}
     for name in ("probs.copy()", *BOTH, *QUICK_NAMES):
@@ -233,7 +243,7 @@ def draw(rows: list[Row], x: str, label: str) -> plt.Figure:
 
 
 def name_lines(ax: plt.Axes, ends: dict[str, tuple[float, float, str]]) -> None:
-    """Names beside the ends of the lines, pushed apart where they would overlap."""
+    """Write the names next to the ends of the lines, moved apart where they would overlap."""
     low, high = np.log(ax.get_ylim())
     heights, least = {}, 0.0
     for name, (_, y, _) in sorted(ends.items(), key=lambda item: item[1][1]):
@@ -253,7 +263,7 @@ def name_lines(ax: plt.Axes, ends: dict[str, tuple[float, float, str]]) -> None:
 
 
 def write(found: dict[str, list[Row]]) -> None:
-    """Figures beside this file, tables into the pages, pictures beside those."""
+    """Write the results to results.json, the tables into the documentation, and the pictures next to it."""
     for name, rows in found.items():
         fill(PAGE, name, table(SECTIONS[name].columns, rows))
     if "small" in found:
@@ -268,6 +278,7 @@ def write(found: dict[str, list[Row]]) -> None:
 
 
 def save_picture(rows: list[Row], x: str, path: Path) -> None:
+    """Draw times against the number of rows or classes."""
     if x == "n":
         rows, label = [row for row in rows if row["dtype"] == "float64"], "rows (10 classes, float64)"
     else:
@@ -280,10 +291,10 @@ def save_picture(rows: list[Row], x: str, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", action="store_true", help="write the figures, tables and pictures where people read")
+    parser.add_argument("--docs", action="store_true", help="write the results into the documentation")
     parser.add_argument("--only", choices=SECTIONS, help="measure one section")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # of solvers on their own accuracy, which is measured here
+    warnings.simplefilter("ignore")  # solvers warn about their accuracy, which is measured here
     found = {}
     for name in [options.only] if options.only else SECTIONS:
         found[name] = SECTIONS[name].measure()

@@ -1,11 +1,14 @@
-"""Assertions and random problems that several test files use."""
+"""Assertions and random problems that are shared by several test files."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ import baserate as br
 Array = NDArray[np.float64]
 
 ALL_LOSSES = [example for cls in br.losses.registered() for example in cls.examples()]
-"""Every registered loss, with a number of classes that it takes."""
+"""Examples of every registered loss, each with a number of classes that it supports."""
 
 COMMON_LOSSES = [
     br.losses.Log(),
@@ -24,22 +27,34 @@ COMMON_LOSSES = [
     br.losses.Power(1.5),
     br.losses.RankedProbability(),
 ]
-"""One of each family that people use."""
+"""One loss of each common family."""
+
+KERNEL_LOSSES = [br.losses.Log(), br.losses.Brier()]
+"""The losses that have compiled kernels."""
 
 
 def cases(n: int) -> settings:
-    """How many random cases a property is tried on: ``n``, or as many times that as BASERATE_CASES says."""
+    """Hypothesis settings for ``n`` examples, multiplied by the environment variable BASERATE_CASES if it is set."""
     return settings(max_examples=n * int(os.environ.get("BASERATE_CASES", "1")))
 
 
+@contextmanager
+def kernel_setting(setting: str) -> Iterator[None]:
+    """Set the environment variable BASERATE_KERNELS to "auto", "off" or "always" inside a ``with`` block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BASERATE_KERNELS", setting)
+        yield
+
+
 def loss_id(value: object) -> str | None:
+    """The name of a loss in the id of a parametrized test; None for parameters that are not losses."""
     return repr(value)[:60] if isinstance(value, br.losses.Loss) else None
 
 
 def assert_certified(result: br.Adjustment, *, bounded: bool = True, relative: bool = False) -> None:
-    """What every converged answer owes its user.
+    """Check what must hold for every converged result.
 
-    With ``relative`` the gap may grow with the objective: under Power with a small beta that reaches 1e10.
+    With ``relative`` the gap may grow with the objective, which reaches 1e10 for Power with a small beta.
     """
     certificate, a = result.certificate, result.probs
     assert result.converged
@@ -53,6 +68,7 @@ def assert_certified(result: br.Adjustment, *, bounded: bool = True, relative: b
 
 
 def random_loss(rng: np.random.Generator, k: int) -> br.losses.Loss:
+    """A random loss for ``k`` classes."""
     root = rng.normal(size=(k, k))
     return [
         br.losses.Log(),
@@ -66,14 +82,19 @@ def random_loss(rng: np.random.Generator, k: int) -> br.losses.Loss:
 
 
 @st.composite
-def labelled_problems(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]:
-    """Predictions, a loss, weights, and labels (one-hot rows or posteriors) with their own rates."""
+def labelled_problems(
+    draw: st.DrawFn, *, zeros: bool = False, losses: Sequence[br.losses.Loss] | None = None
+) -> dict[str, Any]:
+    """Arguments of ``br.adjust``, and labels ``y`` (one-hot rows or posteriors) that have exactly these rates.
+
+    With ``zeros`` some probabilities are 0 if the loss can move them. The loss is one of ``losses`` if they are given.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, k = draw(st.integers(1, 12)), draw(st.integers(2, 5))
     sharpness = draw(st.sampled_from([0.3, 1.0, 3.0, 10.0]))
-    loss = random_loss(rng, k)
+    loss = random_loss(rng, k) if losses is None else draw(st.sampled_from(losses))
     if isinstance(loss, br.losses.Power) and loss.beta < 1:
-        # Beyond this the dual points pass 1e15, where float64 has no digits left after the point.
+        # Sharper predictions have dual points above 1e15, where float64 cannot represent fractions.
         sharpness = min(sharpness, 3.0)
     logits = sharpness * rng.normal(size=(n, k))
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -90,14 +111,14 @@ def labelled_problems(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]
 
 @st.composite
 def problems_with_sets(draw: st.DrawFn, *, zeros: bool = False) -> dict[str, Any]:
-    """A labelled problem whose rates are only known to lie in a set."""
+    """A labelled problem with a rate set that contains the rates of the labels."""
     problem = draw(labelled_problems(zeros=zeros))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return {**problem, "rates": random_set(rng, problem["rates"])}
 
 
 def random_set(rng: np.random.Generator, rates: Array) -> br.Rates:
-    """A set of rates that holds the given ones: a box, a box with unknown sides, or a ball."""
+    """A rate set that contains the given rates: bounds, bounds on some classes only, or a ball."""
     k = len(rates)
     width = float(rng.choice([0.0, 0.01, 0.1, 0.5]))
     low, high = np.maximum(rates - width * rng.random(k), 0), np.minimum(rates + width * rng.random(k), 1)
@@ -118,7 +139,7 @@ def random_set(rng: np.random.Generator, rates: Array) -> br.Rates:
 
 
 def mean_loss(loss: br.losses.Loss, p: Array, y: Array, weights: Array | None) -> float:
-    """Weighted mean divergence, written out independently of ``Loss.score``."""
+    """Weighted mean divergence from predictions to labels, computed row by row and without ``Loss.score``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = [loss.divergence(p[i : i + 1], y[i : i + 1])[0] for i in range(len(p))]
     return float(np.average(rows, weights=weights))

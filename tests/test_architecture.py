@@ -1,10 +1,12 @@
-"""Rules for the source as a whole: no import cycles, few top-level modules, short functions, explained suppressions."""
+"""Rules for the source as a whole: imports, top-level modules, function length, suppressions, new losses."""
 
 from __future__ import annotations
 
 import ast
 import io
 import re
+import subprocess
+import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +14,30 @@ from pathlib import Path
 import pytest
 from tool_support import ROOT, load_tool
 
+import baserate as br
+
 import_graph = load_tool("import_graph")
 body_lines = load_tool("call_paths").body_lines
 
 PACKAGE = ROOT / "src" / "baserate"
 MAX_TOP_LEVEL_MODULES = 6
 MAX_BODY_LINES = 50
-COMPILED_KERNELS = ["kernels/fused.py"]
+HEAVY_PACKAGES = {
+    "scipy",
+    "sklearn",
+    "pandas",
+    "polars",
+    "matplotlib",
+    "cvxpy",
+    "pyarrow",
+    "dask",
+    "distributed",
+    "numba",
+    "tqdm",
+}
+"""Packages that may only be loaded when they are used."""
+
+COMPILED_KERNELS = ["passes/fused_kernels.py"]
 """Files with compiled loops, which may be longer because a call inside them costs time or prevents vectorization."""
 
 Check = Callable[[str], Iterator[int]]
@@ -106,6 +125,28 @@ def test_files_with_compiled_kernels_exist() -> None:
 
 def test_every_suppressed_warning_has_a_reason() -> None:
     assert places(unexplained_suppressions, PACKAGE, ROOT / "tests") == []
+
+
+def test_the_documented_new_loss_is_one_short_file() -> None:
+    lines = (ROOT / "examples" / "hierarchical_log.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 80
+    assert "hierarchical_log" in [cls.name for cls in br.losses.registered()]
+    mentions = [path for path in PACKAGE.rglob("*.py") if "ierarchical" in path.read_text(encoding="utf-8")]
+    assert not mentions, "a new loss must not need changes in the package"
+
+
+def test_two_losses_cannot_have_the_same_name() -> None:
+    with pytest.raises(br.errors.BadLoss, match="the loss name 'log' is already used by Log"):
+
+        @br.losses.register
+        class AnotherLog(br.losses.Brier):
+            name = "log"
+
+
+def test_importing_the_command_line_does_not_load_heavy_packages() -> None:
+    code = "import sys, baserate.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not HEAVY_PACKAGES & set(loaded)
 
 
 LONG = "\n".join(["def f():", '    """Docstring.', "    More.", '    """', *["    x = 1"] * MAX_BODY_LINES])

@@ -163,9 +163,11 @@ def test_check_counts_invalid_rows(folder: Path) -> None:
     p[20] = [0.0, 1.0, 0.0]
     pq.write_table(table(p), folder / "bad.parquet")
     process = run(folder, "check", "bad.parquet", "--columns", "p_*", code=1)
-    assert "2 rows are missing or not finite, the first at row 7 of bad.parquet, column 'p_dog'" in process.stdout
-    assert "1 row is negative, the first at row 11 of bad.parquet, column 'p_cat'" in process.stdout
-    assert "1 row is not of sum 1, the first at row 13 of bad.parquet; pass --normalize" in process.stdout
+    assert (
+        "2 rows with missing or infinite entries, the first at row 7 of bad.parquet, column 'p_dog'" in process.stdout
+    )
+    assert "1 row with negative entries, the first at row 11 of bad.parquet, column 'p_cat'" in process.stdout
+    assert "1 row with a sum other than 1, the first at row 13 of bad.parquet; pass --normalize" in process.stdout
     assert "2 entries are exactly 0" in process.stdout
     assert "cannot be adjusted as they are" in process.stdout
     found = json.loads(run(folder, "check", "bad.parquet", "--columns", "p_*", "--json", code=1).stdout)
@@ -340,7 +342,7 @@ def test_check_normalizes_rows_and_accepts_logits(folder: Path) -> None:
 
 def test_exit_code_if_the_tolerance_is_not_reached(folder: Path) -> None:
     process = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", "--max-passes", "1", code=3)
-    assert "Warning: stopped after 1 passes with the rates off by" in process.stderr
+    assert "Warning: stopped after 1 pass with the rates off by" in process.stderr
     assert "raise --max-passes or --tol" in process.stderr
     assert (folder / "out.csv").exists()
 

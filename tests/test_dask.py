@@ -28,7 +28,7 @@ from baserate.engines.dask import memory as dask_memory
 from baserate.engines.dask.collections import partitioned
 from baserate.engines.dask.engine import DaskEngine
 from baserate.errors import Option
-from baserate.inputs.columns import Choice
+from baserate.inputs.columns import ColumnSelection
 from baserate.progress import Progress
 
 RATES = {"a": 0.2, "b": 0.3, "c": 0.5}
@@ -421,7 +421,7 @@ def test_a_key_always_has_the_same_task_in_all_graphs(monkeypatch: pytest.Monkey
     )  # nothing is persisted, so all graphs begin at the input
     raw = da.random.default_rng(3).random((800, 3), chunks=(100, 3))
     rows = raw / raw.sum(axis=1, keepdims=True)
-    in_passes = dict(partitioned(rows, Choice(None)).delayed()[0].dask)
+    in_passes = dict(partitioned(rows, ColumnSelection(None)).delayed()[0].dask)
     for answer in (br.adjust(rows, [0.2, 0.3, 0.5]).probs, br.adjust(rows, [0.2, 0.3, 0.5]).apply(rows)):
         in_answer = dict(dask.optimize(answer)[0].dask)
         common = in_passes.keys() & in_answer.keys()

@@ -1,4 +1,4 @@
-"""Problems that break simpler solvers. Each has to be solved, not excused."""
+"""Problems on which simpler solvers fail."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ each_loss = pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
 
 
 def dirichlet(n: int, k: int, seed: int, spread: float = 1.0) -> Array:
+    """Random predictions; a smaller ``spread`` gives more confident ones."""
     return np.random.default_rng(seed).dirichlet(np.full(k, spread), size=n)
 
 
 @each_loss
 @pytest.mark.parametrize("k", [3, 10, 50, 100])
 @pytest.mark.parametrize("sharpness", [1, 5, 20, 100, 300])
-def test_over_confident_nets(loss: Loss, k: int, sharpness: int) -> None:
+def test_over_confident_predictions(loss: Loss, k: int, sharpness: int) -> None:
     rng = np.random.default_rng(k)
     logits = sharpness * 1.5 * rng.normal(size=(400, k))
     assert_certified(br.adjust(logits, rng.dirichlet(np.ones(k)), loss=loss, from_logits=True))
@@ -33,18 +34,18 @@ def test_over_confident_nets(loss: Loss, k: int, sharpness: int) -> None:
     "rates",
     [[1e-12, 0.3, 0.7 - 1e-12], [1 - 1e-9, 5e-10, 5e-10], [1e-12, 1e-9, 1 - 1e-9 - 1e-12], [1e-6, 1e-3, 0.999 - 1e-6]],
 )
-def test_extreme_rates(loss: Loss, sharpness: int, rates: list[float]) -> None:
+def test_rates_close_to_0_and_1(loss: Loss, sharpness: int, rates: list[float]) -> None:
     logits = sharpness * np.random.default_rng(0).normal(size=(300, 3))
     assert_certified(br.adjust(logits, rates, loss=loss, from_logits=True))
 
 
-def test_a_rate_of_1e_minus_12_gets_its_digits_right() -> None:
+def test_a_rate_of_1e_minus_12_has_a_small_relative_error() -> None:
     result = br.adjust(dirichlet(300, 3, seed=1), [1e-12, 0.4, 0.6 - 1e-12])
     assert result.rates[0] == pytest.approx(1e-12, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
-def test_rates_equal_to_the_mean_give_the_input_back(loss: Loss) -> None:
+def test_rates_equal_to_the_mean_change_nothing(loss: Loss) -> None:
     p = dirichlet(200, 5, seed=2)
     result = br.adjust(p, p.mean(axis=0), loss=loss)
     np.testing.assert_allclose(result.probs, p, rtol=0, atol=1e-12)
@@ -52,20 +53,20 @@ def test_rates_equal_to_the_mean_give_the_input_back(loss: Loss) -> None:
 
 
 @each_loss
-def test_all_rows_equal(loss: Loss) -> None:
+def test_equal_rows_all_become_the_rates(loss: Loss) -> None:
     result = br.adjust(np.tile([0.2, 0.3, 0.5], (100, 1)), [0.5, 0.25, 0.25], loss=loss)
     assert_certified(result)
     np.testing.assert_allclose(result.probs, np.tile([0.5, 0.25, 0.25], (100, 1)), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", COMMON_LOSSES[1:], ids=loss_id)
-def test_one_hot_rows(loss: Loss) -> None:
+def test_one_hot_predictions(loss: Loss) -> None:
     rows = np.eye(4, dtype=np.int64)[np.random.default_rng(3).integers(4, size=300)]
     assert_certified(br.adjust(rows, [0.1, 0.2, 0.3, 0.4], loss=loss))
 
 
-def test_one_hot_rows_under_brier_by_hand() -> None:
-    # Of 4 rows 3 predict class 0. Half of each must go: the rows of class 0 give up 1/3 each, the other stays.
+def test_one_hot_predictions_with_brier_match_the_solution_by_hand() -> None:
+    # Three of four rows predict class 0, and their sum must fall from 3 to 2: each gives up 1/3. The fourth row stays.
     rows = np.array([[1, 0], [1, 0], [1, 0], [0, 1]])
     result = br.adjust(rows, [0.5, 0.5], loss="brier")
     np.testing.assert_allclose(result.probs, [[2 / 3, 1 / 3]] * 3 + [[0, 1]], atol=1e-12)
@@ -78,13 +79,13 @@ def test_two_classes(loss: Loss) -> None:
 
 
 @each_loss
-def test_a_thousand_classes(loss: Loss) -> None:
+def test_1000_classes(loss: Loss) -> None:
     assert_certified(br.adjust(dirichlet(300, 1000, seed=5), dirichlet(1, 1000, seed=6)[0], loss=loss))
 
 
 @pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)
 @pytest.mark.parametrize("k", [2, 3, 10])
-def test_one_row_becomes_the_rates(loss: Loss, k: int) -> None:
+def test_a_single_row_becomes_the_rates(loss: Loss, k: int) -> None:
     rates = dirichlet(1, k, seed=7, spread=3.0)[0]
     result = br.adjust(dirichlet(1, k, seed=8), rates, loss=loss)
     assert_certified(result)
@@ -98,7 +99,7 @@ def test_two_rows(loss: Loss, k: int) -> None:
 
 
 @each_loss
-def test_one_row_with_all_the_weight(loss: Loss) -> None:
+def test_a_single_row_with_positive_weight_becomes_the_rates(loss: Loss) -> None:
     p, rates = dirichlet(50, 4, seed=11), np.array([0.1, 0.2, 0.3, 0.4])
     weights = np.zeros(50)
     weights[7] = 3
@@ -108,14 +109,14 @@ def test_one_row_with_all_the_weight(loss: Loss) -> None:
 
 
 @each_loss
-def test_duplicated_classes(loss: Loss) -> None:
+def test_two_classes_with_equal_predictions(loss: Loss) -> None:
     p = dirichlet(200, 3, seed=12)
-    twins = np.column_stack([p[:, 0] / 2, p[:, 0] / 2, p[:, 1], p[:, 2]])
-    assert_certified(br.adjust(twins, [0.1, 0.3, 0.2, 0.4], loss=loss))
+    with_copy = np.column_stack([p[:, 0] / 2, p[:, 0] / 2, p[:, 1], p[:, 2]])
+    assert_certified(br.adjust(with_copy, [0.1, 0.3, 0.2, 0.4], loss=loss))
 
 
 @pytest.mark.parametrize("loss", COMMON_LOSSES[1:], ids=loss_id)
-def test_a_column_of_zeros_can_be_filled(loss: Loss) -> None:
+def test_a_class_that_is_never_predicted_can_get_a_positive_rate(loss: Loss) -> None:
     p = np.column_stack([dirichlet(200, 3, seed=13), np.zeros(200)])
     result = br.adjust(p, [0.2, 0.3, 0.4, 0.1], loss=loss)
     assert_certified(result)
@@ -131,7 +132,7 @@ def test_classes_of_rate_0_get_probability_0(loss: Loss) -> None:
 
 
 @each_loss
-def test_one_class_takes_all(loss: Loss) -> None:
+def test_a_rate_of_1_gives_one_hot_rows(loss: Loss) -> None:
     result = br.adjust(dirichlet(20, 3, seed=15), [0, 1, 0], loss=loss)
     assert_certified(result)
     np.testing.assert_array_equal(result.probs, np.tile([0.0, 1.0, 0.0], (20, 1)))
@@ -145,8 +146,8 @@ def test_power_family(beta: float, k: int, spread: float) -> None:
     assert_certified(br.adjust(p, dirichlet(1, k, seed=17)[0], loss=br.losses.Power(beta)))
 
 
-def test_power_8_on_many_small_probabilities_is_softened_and_says_so() -> None:
-    # 0.02^7 is 1e-12: neighbouring floating-point shifts are too far apart to hit these rates.
+def test_a_softened_result_reports_its_softness_and_a_larger_gap() -> None:
+    # 0.02^7 is 1e-12, so no floating-point shift gives these rates exactly enough.
     p = dirichlet(25, 50, seed=18, spread=0.5)
     rates = dirichlet(1, 50, seed=19)[0]
     result = br.adjust(p, rates, loss=br.losses.Power(8))
@@ -157,7 +158,7 @@ def test_power_8_on_many_small_probabilities_is_softened_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("k", [10, 30])
-def test_ranked_probability_is_general_quadratic(k: int) -> None:
+def test_ranked_probability_agrees_with_the_equivalent_quadratic_loss(k: int) -> None:
     p, rates = dirichlet(100, k, seed=20, spread=0.3), dirichlet(1, k, seed=21)[0]
     ranked = br.adjust(p, rates, loss="ranked")
     assert_certified(ranked)
@@ -168,7 +169,7 @@ def test_ranked_probability_is_general_quadratic(k: int) -> None:
 
 @pytest.mark.parametrize("max_passes", [51, 52, 60, 100])
 @pytest.mark.filterwarnings("ignore::baserate.NotConvergedWarning")
-def test_softening_that_is_cut_short_leaves_rows_and_shift_in_agreement(max_passes: int) -> None:
+def test_rows_and_shift_agree_if_softening_runs_out_of_passes(max_passes: int) -> None:
     p, rates = dirichlet(25, 50, seed=18, spread=0.5), dirichlet(1, 50, seed=19)[0]
     result = br.adjust(p, rates, loss=br.losses.Power(8), max_passes=max_passes)
     np.testing.assert_allclose(result.apply(p), result.probs, atol=1e-9)
@@ -179,8 +180,8 @@ def test_softening_that_is_cut_short_leaves_rows_and_shift_in_agreement(max_pass
 @pytest.mark.parametrize("beta", [12, 20, 50])
 @pytest.mark.parametrize("max_passes", [2, 40])
 @pytest.mark.filterwarnings("ignore::baserate.NotConvergedWarning")
-def test_large_beta_never_promises_too_much(beta: float, max_passes: int) -> None:
-    # The loss all but ignores small probabilities: f'' spans 30 orders of magnitude. Some of these are not solved.
+def test_the_guarantee_holds_for_large_beta_without_convergence(beta: float, max_passes: int) -> None:
+    # The second derivative f'' spans 30 orders of magnitude, so some of these problems do not converge.
     loss = br.losses.Power(beta)
     rng = np.random.default_rng(24)
     for _ in range(10):
@@ -190,14 +191,14 @@ def test_large_beta_never_promises_too_much(beta: float, max_passes: int) -> Non
 
 
 @pytest.mark.parametrize("beta", [8, 20, 50])
-def test_rows_of_large_beta_satisfy_their_conditions(beta: float) -> None:
+def test_rows_for_large_beta_satisfy_the_optimality_conditions(beta: float) -> None:
     loss = br.losses.Power(beta)
     rng = np.random.default_rng(25)
     x = np.concatenate(
         [[[1.0425, 0, 0], [1.0185, 0, 0]], loss.link(dirichlet(500, 3, seed=26)) + rng.normal(size=(500, 3))]
     )
     a = loss.row_map(x)
-    slope = loss.link(a) - x  # the same on the support of a row, and no smaller off it
+    slope = loss.link(a) - x  # equal on the support of a row, and at least as large elsewhere
     inside = np.where(a > 0, slope, np.nan)
     scale = 1 + np.abs(x).max(axis=1)
     np.testing.assert_allclose(a.sum(axis=1), 1, atol=1e-13)
@@ -205,49 +206,49 @@ def test_rows_of_large_beta_satisfy_their_conditions(beta: float) -> None:
     assert (np.where(a > 0, np.inf, slope).min(axis=1) >= np.nanmin(inside, axis=1) - 1e-12 * scale * beta).all()
 
 
-def test_a_quadratic_loss_that_is_only_definite_where_it_counts() -> None:
-    # On vectors that sum to 0 this is the Brier score; elsewhere it is indefinite.
+def test_a_quadratic_loss_may_be_indefinite_outside_the_simplex_plane() -> None:
+    # On vectors that sum to 0 this matrix gives the Brier score. On other vectors it is indefinite.
     v = np.array([-10.0, 0.0, 3.0])
     matrix = np.eye(3) + v[:, None] + v[None, :]
     p, rates = dirichlet(100, 3, seed=27), [0.8, 0.1, 0.1]
     for bounded in (True, False):
-        odd = br.adjust(p, rates, loss=br.losses.Quadratic(matrix), bounded=bounded)
-        plain = br.adjust(p, rates, loss="brier", bounded=bounded)
-        np.testing.assert_allclose(odd.probs, plain.probs, atol=1e-9)
+        quadratic = br.adjust(p, rates, loss=br.losses.Quadratic(matrix), bounded=bounded)
+        brier = br.adjust(p, rates, loss="brier", bounded=bounded)
+        np.testing.assert_allclose(quadratic.probs, brier.probs, atol=1e-9)
 
 
-def test_a_numerically_inverted_function_finds_the_same_support() -> None:
-    given = br.losses.Separable(np.cosh, np.sinh, np.cosh, np.arcsinh)
-    found = br.losses.Separable(np.cosh, np.sinh, np.cosh)
+def test_a_separable_loss_without_inverse_gives_the_same_zeros() -> None:
+    with_inverse = br.losses.Separable(np.cosh, np.sinh, np.cosh, np.arcsinh)
+    without_inverse = br.losses.Separable(np.cosh, np.sinh, np.cosh)
     p, rates = dirichlet(200, 5, seed=28), [0.6, 0.1, 0.1, 0.1, 0.1]
-    one, other = br.adjust(p, rates, loss=given), br.adjust(p, rates, loss=found)
+    one, other = (br.adjust(p, rates, loss=loss) for loss in (with_inverse, without_inverse))
     np.testing.assert_array_equal(one.probs == 0, other.probs == 0)
     assert (one.probs == 0).any()
     np.testing.assert_allclose(one.probs, other.probs, atol=1e-10)
     assert other.n_passes <= one.n_passes + 1
 
 
-def test_no_prediction_for_any_class_that_occurs() -> None:
+def test_a_row_that_predicts_only_a_class_of_rate_0() -> None:
     for loss in ("brier", br.losses.Power(3), "spherical", "ranked"):
         result = br.adjust([[1, 0, 0]], [0, 0.5, 0.5], loss=loss)
         assert_certified(result)
         np.testing.assert_allclose(result.probs, [[0, 0.5, 0.5]], atol=1e-10)
 
 
-def test_spherical_without_bounds_and_one_row_unlike_the_others_says_if_it_stops_short() -> None:
-    # The shift that suits 999 rows lies beyond what the other one allows, which is pushed far out.
+def test_unbounded_spherical_adjustment_warns_if_one_different_row_prevents_convergence() -> None:
+    # The shift that 999 rows need is outside the domain of the remaining row.
     p = np.tile([0.7, 0.2, 0.1], (1000, 1))
     p[0] = [0.2, 0.3, 0.5]
     y = np.repeat([0, 1, 2], [100, 800, 100])
     with pytest.warns(br.NotConvergedWarning, match="stopped after"):
         result = br.adjust(p, [0.1, 0.8, 0.1], loss="spherical", bounded=False, max_passes=100)
     assert not result.converged
-    fall = result.loss.score(p, y) - result.loss.score(result.probs, y)
-    assert fall >= result.certificate.loss_reduction - 1e-12 > 0.1
+    reduction = result.loss.score(p, y) - result.loss.score(result.probs, y)
+    assert reduction >= result.certificate.loss_reduction - 1e-12 > 0.1
     assert_certified(br.adjust(p, [0.1, 0.8, 0.1], loss="spherical"))
 
 
-def test_spherical_without_bounds_has_a_solution_however_large_the_shift() -> None:
+def test_unbounded_spherical_adjustment_to_rates_close_to_1() -> None:
     p = dirichlet(100, 4, seed=22)
     for rates in ([0.97, 0.01, 0.01, 0.01], [1 - 3e-9, 1e-9, 1e-9, 1e-9], [1.0, 0, 0, 0]):
         result = br.adjust(p, rates, loss="spherical", bounded=False)
@@ -255,14 +256,14 @@ def test_spherical_without_bounds_has_a_solution_however_large_the_shift() -> No
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
-def test_denormal_and_tiny_probabilities(loss: str) -> None:
+def test_denormal_probabilities(loss: str) -> None:
     p = np.array([[1.0, 5e-324], [1.0, 1e-300], [0.5, 0.5]])
     assert_certified(br.adjust(p, [0.3, 0.7], loss=loss))
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("loss", COMMON_LOSSES, ids=loss_id)
-def test_float32_with_ten_million_rows(loss: Loss) -> None:
+def test_ten_million_float32_rows(loss: Loss) -> None:
     rng = np.random.default_rng(23)
     p = np.concatenate([rng.dirichlet(np.ones(4), size=1_000_000).astype(np.float32) for _ in range(10)])
     assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4], loss=loss))

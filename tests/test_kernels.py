@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import Array, assert_certified, cases
+from support import Array, assert_certified, cases, kernel_setting
 
 import baserate as br
 from baserate.core import fit, newton, search
@@ -31,20 +31,16 @@ CLASSES = [2, 3, 5, 8, 20, 48, 49, 130]
 
 
 def adjust_with(kernels: str, *args: Any, **options: Any) -> br.Adjustment | br.BaserateError:
-    """Adjust with or without kernels; errors are returned."""
-    before = os.environ.get("BASERATE_KERNELS")
-    os.environ["BASERATE_KERNELS"] = kernels
-    try:
-        return br.adjust(*args, **options)
-    except br.BaserateError as error:
-        return error
-    finally:
-        os.environ.pop("BASERATE_KERNELS")
-        if before is not None:
-            os.environ["BASERATE_KERNELS"] = before
+    """The result of ``br.adjust`` with a setting for kernels, or the error that it raises."""
+    with kernel_setting(kernels):
+        try:
+            return br.adjust(*args, **options)
+        except br.BaserateError as error:
+            return error
 
 
 def assert_same(*args: Any, atol: float = 1e-12, **options: Any) -> br.Adjustment | br.BaserateError:
+    """Check that kernels and NumPy give the same result or the same error, and return that of the kernels."""
     fast, plain = adjust_with("always", *args, **options), adjust_with("off", *args, **options)
     if isinstance(plain, br.BaserateError) or isinstance(fast, br.BaserateError):
         assert (type(fast), str(fast)) == (type(plain), str(plain))
@@ -59,6 +55,7 @@ def assert_same(*args: Any, atol: float = 1e-12, **options: Any) -> br.Adjustmen
 
 
 def random_rows(rng: np.random.Generator, n: int, k: int, sharpness: float, zeros: float) -> Array:
+    """Random predictions; about the share ``zeros`` of the probabilities is 0."""
     logits = sharpness * rng.normal(size=(n, k))
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p[(rng.random((n, k)) < zeros) & (p < p.max(axis=1, keepdims=True))] = 0.0
@@ -111,9 +108,9 @@ def test_kernels_and_numpy_agree(
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [3, 60])
 @pytest.mark.parametrize("sharpness", [20, 100, 300])
-def test_over_confident_rows_are_adjusted_alike(loss: str, k: int, sharpness: int) -> None:
+def test_over_confident_predictions_give_the_same_result(loss: str, k: int, sharpness: int) -> None:
     rng = np.random.default_rng(k)
-    p = random_rows(rng, 400, k, 1.5 * sharpness, 0.0) + 5e-324  # down to denormals, none of them 0
+    p = random_rows(rng, 400, k, 1.5 * sharpness, 0.0) + 5e-324  # as small as denormal numbers, but never 0
     result = assert_same(p, rng.dirichlet(np.ones(k)), loss=loss, atol=1e-9)
     assert isinstance(result, br.Adjustment)
     assert result.engine == "numba"
@@ -125,7 +122,7 @@ def test_over_confident_rows_are_adjusted_alike(loss: str, k: int, sharpness: in
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "row", "k"), [(1, 0, 3), (64, 63, 3), (65, 64, 3), (1000, 517, 3), (70, 69, 60)])
 @pytest.mark.parametrize("options", [{}, {"normalize": True}])
-def test_every_invalid_value_is_found(
+def test_invalid_values_are_found_in_every_row(
     loss: str, value: float, dtype: Any, n: int, row: int, k: int, options: dict[str, Any]
 ) -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(k), size=n).astype(dtype)
@@ -141,7 +138,7 @@ def test_rows_whose_sum_overflows_are_normalised_and_rows_of_zeros_are_rejected(
     answer = assert_same(p, [0.3, 0.3, 0.4], normalize=True)
     assert isinstance(answer, br.Adjustment)
     p[1] = 0.0
-    assert "row 1 is all 0" in str(assert_same(p, [0.3, 0.3, 0.4], normalize=True))
+    assert "all entries of row 1 are 0" in str(assert_same(p, [0.3, 0.3, 0.4], normalize=True))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -156,8 +153,7 @@ def test_denormal_probabilities_do_not_become_zero(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_sorted_input_is_solved_on_all_rows(loss: str) -> None:
-    """A large input is first solved on a sample, which must not replace it or hide an invalid row."""
+def test_a_sample_of_sorted_rows_does_not_change_the_result_or_hide_an_invalid_row(loss: str) -> None:
     rng = np.random.default_rng(4)
     p = random_rows(rng, 70_001, 4, 2.0, 0.0)
     p = p[np.lexsort(p.T)]
@@ -170,19 +166,16 @@ def test_a_sorted_input_is_solved_on_all_rows(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("sharpness", [3.0])
-def test_a_learned_curvature_leads_to_the_same_result(
-    loss: str, sharpness: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_estimated_curvature_gives_the_same_result(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    p, rates = random_rows(rng, 16_500, 270, sharpness, 0.0).astype(np.float32), rng.dirichlet(np.full(270, 3.0))
-    learned: list[Any] = []
+    p, rates = random_rows(rng, 16_500, 270, 3.0, 0.0).astype(np.float32), rng.dirichlet(np.full(270, 3.0))
+    calls: list[Any] = []
     learn = newton.learn_curvature
-    monkeypatch.setattr(search, "learn_curvature", lambda *points: (learned.append(points), learn(*points))[1])
+    monkeypatch.setattr(search, "learn_curvature", lambda *points: (calls.append(points), learn(*points))[1])
     monkeypatch.setenv("BASERATE_KERNELS", "always")
     result = br.adjust(p, rates, loss=loss, normalize=True)
     assert result.engine == "numba"
-    assert learned
+    assert calls
     assert_certified(result)
     monkeypatch.setattr(fit, "_MOST_SUMMED", 1000)
     summed = br.adjust(p, rates, loss=loss, normalize=True)
@@ -196,19 +189,19 @@ def test_an_extrapolated_step_that_is_not_accurate_is_corrected(loss: Any, monke
     monkeypatch.setenv("BASERATE_KERNELS", "off")
     known = br.adjust(p, rates, loss=loss)
     monkeypatch.setattr(newton, "_next_error", lambda before, now, order: 0.0)
-    hasty = br.adjust(p, rates, loss=loss)
-    assert_certified(hasty)
-    assert hasty.n_passes > known.n_passes
-    np.testing.assert_allclose(hasty.probs, known.probs, rtol=0, atol=1e-9)
+    inexact = br.adjust(p, rates, loss=loss)
+    assert_certified(inexact)
+    assert inexact.n_passes > known.n_passes
+    np.testing.assert_allclose(inexact.probs, known.probs, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [4, 60])
-def test_new_rows_are_adjusted_alike_by_kernels_and_numpy(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apply_gives_the_same_rows_with_kernels_and_numpy(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "always")
     rng = np.random.default_rng(10)
     p, rates = random_rows(rng, 500, k, 2.0, 0.0), rng.dirichlet(np.ones(k))
-    if k < 48:  # kernels for many classes drop none
+    if k < 48:  # the kernels for many classes need positive rates
         rates[0] = 0.0
     fitted = br.adjust(p, rates / rates.sum(), loss=loss)
     assert fitted.engine == "numba"
@@ -224,55 +217,55 @@ def test_new_rows_are_adjusted_alike_by_kernels_and_numpy(loss: str, k: int, mon
         fitted.apply(new)
 
 
-class Halved(br.losses.Log):
-    """A loss that changes a built-in one must not use its kernel."""
+class ModifiedLog(br.losses.Log):
+    """A loss that overrides a method of a built-in loss, so it must not use the kernel of that loss."""
 
-    name = "halved"
+    name = "modified_log"
 
     def row_map(self, x: Array, *, bounded: bool = True) -> Array:
         return super().row_map(x, bounded=bounded)
 
 
-def test_a_kernel_is_only_used_for_the_class_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_losses_subclasses_logits_and_float16_use_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "always")
     p = np.random.default_rng(7).dirichlet(np.ones(3), size=50)
     assert br.adjust(p, [0.2, 0.3, 0.5]).engine == "numba"
-    assert br.adjust(p, [0.2, 0.3, 0.5], loss=Halved()).engine == "numpy"
+    assert br.adjust(p, [0.2, 0.3, 0.5], loss=ModifiedLog()).engine == "numpy"
     assert br.adjust(p, [0.2, 0.3, 0.5], loss="spherical").engine == "numpy"
     assert br.adjust(np.log(p), [0.2, 0.3, 0.5], from_logits=True).engine == "numpy"
     assert br.adjust(p.astype(np.float16), [0.2, 0.3, 0.5]).engine == "numpy"
 
 
-def test_a_misspelt_setting_is_rejected() -> None:
+def test_an_unknown_kernel_setting_is_rejected() -> None:
     answer = adjust_with("on", [[0.5, 0.5]], [0.4, 0.6])
     assert isinstance(answer, BadOption)
     assert "'on'; it must be one of auto, off, always" in str(answer)
 
 
-def _in_child(shift: Array) -> bool:
+def adjusts_to_the_same_shift(shift: Array) -> bool:
     p = np.random.default_rng(8).dirichlet(np.ones(4), size=300_000)
     return bool(np.array_equal(br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, shift))
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_can_adjust() -> None:
     p = np.random.default_rng(8).dirichlet(np.ones(4), size=300_000)
     shift = br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply_async(_in_child, (shift,)).get(timeout=60)
+        assert pool.apply_async(adjusts_to_the_same_shift, (shift,)).get(timeout=60)
 
 
-def test_after_an_error_no_task_runs_in_the_background() -> None:
+def test_no_tasks_run_in_the_background_after_an_error() -> None:
     engine = MemoryEngine(np.zeros((1_000_000, 2)), None)
     seen = []
 
     def task(block: Any) -> None:
         seen.append(block.start)
         if block.start == 0:
-            raise BadProbabilities("the first one")
+            raise BadProbabilities("invalid rows")
 
-    with pytest.raises(BadProbabilities, match="the first one"):
+    with pytest.raises(BadProbabilities, match="invalid rows"):
         list(engine.map(task, 1000))
     after = len(seen)
     assert after < 100
@@ -280,8 +273,8 @@ def test_after_an_error_no_task_runs_in_the_background() -> None:
     assert len(seen) == after
 
 
-def fresh(code: str, **environment: str) -> str:
-    """The output of a new process."""
+def run_in_new_process(code: str, **environment: str) -> str:
+    """Run code in a new Python process without BASERATE_KERNELS, and return its output."""
     inherited = {name: value for name, value in os.environ.items() if name != "BASERATE_KERNELS"}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
@@ -300,7 +293,7 @@ def test_small_inputs_do_not_load_numba() -> None:
         p = np.random.default_rng(0).dirichlet(np.ones(8), size=1000)
         print(br.adjust(p, np.full(8, 1 / 8)).engine, "numba" in sys.modules, "sklearn" in sys.modules)
     """
-    assert fresh(code) == "numpy False False"
+    assert run_in_new_process(code) == "numpy False False"
 
 
 BIG = """
@@ -313,29 +306,29 @@ BIG = """
 
 
 def test_large_inputs_use_kernels_and_cache_them(tmp_path: Path) -> None:
-    assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
+    assert run_in_new_process(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
     cached = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
     assert cached
-    for path in tmp_path.rglob("*.nbi"):  # compiling again would write the index again
+    for path in tmp_path.rglob("*.nbi"):  # compiling again would write the index files again
         path.chmod(0o444)
         cached[path] = path.stat().st_mtime_ns
-    assert fresh(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
+    assert run_in_new_process(BIG.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)) == "numba"
     assert {path: path.stat().st_mtime_ns for path in cached} == cached
 
 
 def test_kernels_work_without_a_writable_cache() -> None:
-    # As on a read-only system: not even root can write to a file.
-    nowhere = """
+    # Patched, since a read-only folder would not stop root from writing.
+    read_only = """
     from numba.core import caching
     def none(*_): raise OSError("read-only")
     for locator in caching.CacheImpl._locator_classes: locator.ensure_cache_path = none
     """
-    assert fresh(BIG.format(before=textwrap.dedent(nowhere).replace("\n", "\n    "))) == "numba"
+    assert run_in_new_process(BIG.format(before=textwrap.dedent(read_only).replace("\n", "\n    "))) == "numba"
 
 
-def test_without_numba_numpy_is_used() -> None:
-    gone = "sys.modules['numba'] = None"
-    assert fresh(BIG.format(before=gone)) == "numpy"
+def test_numpy_is_used_if_numba_is_not_installed() -> None:
+    without_numba = "sys.modules['numba'] = None"
+    assert run_in_new_process(BIG.format(before=without_numba)) == "numpy"
     code = """
         import sys; sys.modules["numba"] = None
         import baserate as br
@@ -343,11 +336,11 @@ def test_without_numba_numpy_is_used() -> None:
         except br.BaserateError as error: print(error)
     """
     message = 'BASERATE_KERNELS is "always", but numba is not installed; pip install "baserate[fast]"'
-    assert fresh(code, BASERATE_KERNELS="always") == message
+    assert run_in_new_process(code, BASERATE_KERNELS="always") == message
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, "spherical"])
-def test_adjust_many_gives_the_result_of_each_adjust(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adjust_many_gives_the_same_results_as_adjust(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "always")
     rng = np.random.default_rng(9)
     batches = [
@@ -361,7 +354,7 @@ def test_adjust_many_gives_the_result_of_each_adjust(loss: str, monkeypatch: pyt
         np.testing.assert_array_equal(answer.probs, br.adjust(p, rates, loss=loss).probs)
 
 
-def test_adjust_many_takes_options_per_batch() -> None:
+def test_adjust_many_accepts_options_per_batch() -> None:
     p = [[0.7, 0.3], [0.4, 0.6]]
     plain, brier = br.adjust_many([(p, [0.3, 0.7]), {"probs": p, "rates": [0.3, 0.7], "loss": "brier"}], loss="log")
     assert (plain.loss, brier.loss) == (br.losses.Log(), br.losses.Brier())
@@ -388,7 +381,7 @@ def test_adjust_many_says_which_batch_is_invalid() -> None:
     assert [type(error) for error in br.adjust_many(odd, errors="keep")] == [BadOption, BadOption, BadLoss]
 
 
-def test_adjust_many_loads_kernels_for_many_batches_only() -> None:
+def test_adjust_many_loads_kernels_only_for_many_batches() -> None:
     code = """
         import sys, numpy as np, pandas as pd, baserate as br
         rng = np.random.default_rng(0)
@@ -398,18 +391,18 @@ def test_adjust_many_loads_kernels_for_many_batches_only() -> None:
         print({a.engine for a in br.adjust_many(batches(8) + batches(60))})
         print({a.engine for a in br.adjust_many([(pd.DataFrame(p), r) for p, r in batches(8)], loss="brier")})
     """
-    assert fresh(code).splitlines() == ["numpy False", "{'numpy'} False", "{'numba'}", "{'numba'}"]
+    assert run_in_new_process(code).splitlines() == ["numpy False", "{'numpy'} False", "{'numba'}", "{'numba'}"]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_many_invalid_rows_are_reported_alike(loss: str) -> None:
+def test_kernels_and_numpy_report_many_invalid_rows_alike(loss: str) -> None:
     rng = np.random.default_rng(11)
     p = random_rows(rng, 40_000, 4, 1.0, 0.0)
     off_sum = p.copy()
     off_sum[[10_000, 16_000, 39_000]] *= [[0.7], [0.5], [0.2]]
     assert "the worst is row 16000" in str(assert_same(off_sum, np.full(4, 0.25), loss=loss))
     p[[10_000, 16_000, 39_000], 2] = np.nan
-    assert "2 of 16384 rows" in str(assert_same(p, np.full(4, 0.25), loss=loss))
+    assert "2 of the 16384 rows" in str(assert_same(p, np.full(4, 0.25), loss=loss))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -429,7 +422,7 @@ def test_the_compiled_newton_method_takes_the_same_steps_as_the_general_one(
         with monkeypatch.context() as patch:
             patch.setattr(type(passes), "solves_blocks", False)
             general = br.adjust(p, rates, loss=loss)
-        if found is None:  # not an easy problem
+        if found is None:  # the problem needs the general method
             continue
         solved += 1
         assert found.sums.n_passes == general.n_passes
@@ -441,7 +434,7 @@ def test_the_compiled_newton_method_takes_the_same_steps_as_the_general_one(
 
 def test_small_problems_with_kernels_are_solved_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "always")
-    monkeypatch.setattr(fit, "begin", None)  # the general solver is not available
+    monkeypatch.setattr(fit, "begin", None)  # so that the general method fails
     p = np.random.default_rng(13).dirichlet(np.ones(4), size=500)
     assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4]))
     assert_certified(br.adjust_many([(p, [0.1, 0.2, 0.3, 0.4])])[0])

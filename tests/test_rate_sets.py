@@ -388,7 +388,7 @@ def test_restriction_to_some_classes_has_the_members_that_are_zero_elsewhere() -
     keep = np.array([0, 2])
     for ball in (None, *BALLS, Ball(np.array([0.5, 0.1, 0.4]), np.array([1.0, 3.0, 2.0]), 0.4)):
         rate_set = RateSet.box(np.zeros(3), np.array([0.8, 0.0, 0.6]), ball)
-        part = rate_set.take(keep)
+        part = rate_set.restrict(keep)
         for first in np.linspace(0, 1, 401):
             t = np.array([first, 0.0, 1 - first])
             whole = (t <= [0.8, 0.0, 0.6]).all() and (ball is None or ball.distance(t) <= ball.radius)
@@ -401,7 +401,7 @@ def test_support_of_a_restriction_agrees_with_a_cone_solver() -> None:
     centre = np.array([0.3, 0.05, 0.4, 0.25])
     for scale in (np.ones(4), 1 / centre):
         ball = Ball(centre, scale, 0.35)
-        part = whole_simplex(ball).without(gone).take(keep)
+        part = whole_simplex(ball).without(gone).restrict(keep)
         for _ in range(10):
             shift = rng.normal(size=4)
             t = part.support(shift[keep], centre[keep])

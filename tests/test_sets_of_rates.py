@@ -373,9 +373,14 @@ def test_what_if_without_the_original_rows_is_refused() -> None:
     result = br.adjust([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5])
     copy = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(copy.probs, result.probs)
-    for adjustment in (copy, br.prior_adjust([[0.5, 0.5]], [0.5, 0.5], [0.4, 0.6])):
-        with pytest.raises(br.BaserateError, match=r"call adjust\(probs, rates\)"):
-            adjustment.what_if([0.4, 0.6])
+    with pytest.raises(br.BaserateError, match=r"call adjust\(probs, rates\)"):
+        copy.what_if([0.4, 0.6])
+
+
+def test_what_if_of_a_prior_adjustment_names_the_function_to_call() -> None:
+    prior = br.prior_adjust([[0.5, 0.5]], [0.5, 0.5], [0.4, 0.6])
+    with pytest.raises(br.BaserateError, match="call prior_adjust again"):
+        prior.what_if([0.4, 0.6])
 
 
 def test_prior_adjustment_uses_the_estimate_and_guarantees_for_the_set() -> None:

@@ -237,7 +237,7 @@ def test_rows_read_in_every_pass_give_the_same_result(
         assert result.n_passes <= 6, "the fit starts from a sample of the first pass"
     again = result.what_if([0.3, 0.4, 0.3])
     np.testing.assert_allclose(again.rates, [0.3, 0.4, 0.3], atol=1e-9)
-    with pytest.raises(br.BaserateError, match="holds the shift but no rows"):
+    with pytest.raises(br.BaserateError, match="has a shift but no rows"):
         _ = again.probs
 
 

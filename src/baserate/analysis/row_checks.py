@@ -15,6 +15,7 @@ from baserate.errors import Option
 from baserate.inputs.reading import Reading
 from baserate.support.arrays import FloatArray
 
+_NOT_FINITE = "with missing or infinite entries"
 _FROM_LOGITS, _NORMALIZE = Option("from_logits", "True"), Option("normalize", "True")
 
 
@@ -106,20 +107,24 @@ def _place(engine: Engine, broken: _BrokenRule) -> str:
 def _rules(reading: Reading, dtype: np.dtype[Any]) -> list[_Rule]:
     if reading.from_logits:
         return [
-            _Rule("missing or infinite", "drop or fill these rows", lambda raw: np.isnan(raw) | np.isposinf(raw)),
-            _Rule("-inf in every class", "drop these rows", lambda raw: np.isneginf(raw).all(axis=1)),
+            _Rule(
+                "with missing or infinite entries",
+                "drop or fill these rows",
+                lambda raw: np.isnan(raw) | np.isposinf(raw),
+            ),
+            _Rule("with -inf in every class", "drop these rows", lambda raw: np.isneginf(raw).all(axis=1)),
         ]
     advice = f"if these are logits or log probabilities, pass {_FROM_LOGITS}"
     rules = [
-        _Rule("missing or not finite", "drop or fill these rows", lambda raw: ~np.isfinite(raw)),
-        _Rule("negative", advice, lambda raw: raw < 0, (_FROM_LOGITS,)),
-        _Rule("0 in every class", "drop these rows", lambda raw: ~raw.any(axis=1)),
+        _Rule(_NOT_FINITE, "drop or fill these rows", lambda raw: ~np.isfinite(raw)),
+        _Rule("with negative entries", advice, lambda raw: raw < 0, (_FROM_LOGITS,)),
+        _Rule("with 0 in every class", "drop these rows", lambda raw: ~raw.any(axis=1)),
     ]
     if not reading.normalize:
         tolerance = reading.tolerance(dtype)
         rules.append(
             _Rule(
-                "not of sum 1",
+                "with a sum other than 1",
                 f"pass {_NORMALIZE} to divide each row by its sum",
                 lambda raw: np.abs(raw.sum(axis=1, dtype=np.float64) - 1) > tolerance,
                 (_NORMALIZE,),

@@ -94,7 +94,8 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         steps = _as_widths(widths)
     loss_reduction, chosen_rates = [], []
     for width in steps:
-        result = solve_again(result, Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)))
+        rates_within = Rates.between(np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0))
+        result = solve_again(result, rates_within, keep_rows=False)
         loss_reduction.append(result.certificate.loss_reduction)
         chosen_rates.append(result.rates)
     return Sensitivity(

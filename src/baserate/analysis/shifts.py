@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels, BadOption, ImpossibleShift
-from baserate.inputs.dataframes import is_frame
-from baserate.inputs.validation import as_rates, is_number, listed
+from baserate.inputs.dataframes import is_dataframe
+from baserate.inputs.validation import as_rates, is_number, quoted
 from baserate.support.arrays import FloatArray, IndexArray
 
 Seed = int | np.random.Generator | np.random.SeedSequence
@@ -194,7 +194,7 @@ def shift(kind: str, y: ArrayLike, features: Any, amount: float, *, seed: Seed =
         return covariate(y, features, amount)
     if kind == "combined":
         return combined(y, features, amount, seed=seed)
-    raise BadOption(f"there is no shift {kind!r}; choose one of {listed(KINDS)}")
+    raise BadOption(f"there is no shift {kind!r}; choose one of {quoted(KINDS)}")
 
 
 def majority(rates: ArrayLike) -> IndexArray:
@@ -271,7 +271,7 @@ class _State:
         self.minority = np.setdiff1d(np.arange(len(classes)), self.majority)
         self.feature: Any = None
         if not self.minority.size:
-            raise ImpossibleShift(f"all of the classes {listed(classes.tolist())} are majority classes", NO_MINORITY)
+            raise ImpossibleShift(f"all of the classes {quoted(classes.tolist())} are majority classes", NO_MINORITY)
 
     @classmethod
     def from_labels(cls, y: ArrayLike, amount: float, seed: Seed) -> _State:
@@ -366,7 +366,7 @@ def _numeric_features(features: Any, n_rows: int) -> tuple[FloatArray, list[Any]
     """The numeric features as a matrix with NaN for missing values, and their names."""
     if features is None:
         return np.empty((n_rows, 0)), []
-    if is_frame(features):
+    if is_dataframe(features):
         import narwhals as nw
         import narwhals.selectors as ncs
 

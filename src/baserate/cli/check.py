@@ -17,10 +17,10 @@ from baserate.cli.output import json_facts
 from baserate.core.contracts import Engine
 from baserate.engines import open_rows
 from baserate.errors import respell
-from baserate.inputs.columns import classes_named
+from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
-from baserate.result.text import summary
+from baserate.result.text import counted, summary
 
 
 @click.command(
@@ -46,7 +46,7 @@ def check(source: tuple[str, ...], **given: Any) -> None:
         call = Invocation(source, **given)
         known = None if call["rates"] is None else call.rates
         with call.progress() as progress:
-            named = None if known is None else classes_named(known)
+            named = None if known is None else classes_of_rates(known)
             table = RowSource(probs=call.files, progress=progress, named_classes=named, **call.row_options)
             rows = open_rows(table)
             found = check_rows(rows, table.reading)
@@ -68,8 +68,7 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
         f"  columns with probabilities: {', '.join(map(str, rows.columns.names))}",
     ]
     for fault in found.faults:
-        number = f"{fault.n_rows:,} row{'s are' if fault.n_rows > 1 else ' is'}"
-        lines.append(f"  {number} {fault.what}, the first at {fault.first}; {_advice(fault)}")
+        lines.append(f"  {counted(fault.n_rows, 'row')} {fault.what}, the first at {fault.first}; {_advice(fault)}")
     if found.n_zeros:
         number = f"{found.n_zeros:,} {'entry is' if found.n_zeros == 1 else 'entries are'}"
         lines.append(f"  {number} exactly 0, and will stay 0 under log loss unless you pass --zeros")

@@ -21,7 +21,7 @@ from baserate.errors import BadFile, BadOption
 from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
-from baserate.support.atomic_files import check_place
+from baserate.support.atomic_files import check_writable
 from baserate.tables import Files
 
 # The values of options that a command does not have.
@@ -94,7 +94,7 @@ class Invocation:
         if self["report"] is not None:
             check_report(self["report"])
         for path in self._extra_outputs:
-            check_place(path)
+            check_writable(path)
         names = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
         counts = Counter(Path(name).resolve() for name in names if name != "-")
         repeated = next((path for path, count in counts.items() if count > 1), None)

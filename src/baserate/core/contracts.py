@@ -28,7 +28,7 @@ from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import RowSource
 from baserate.progress import SILENT, Progress
-from baserate.support.arrays import CACHED, FloatArray, IndexArray
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from baserate.core.row_model import RowModel
@@ -170,7 +170,7 @@ class RowPasses(ABC):
 
     name: ClassVar[str]
     """Shown in ``Adjustment.engine``."""
-    block_values: ClassVar[int] = CACHED
+    block_values: ClassVar[int] = BLOCK_VALUES
     """How many values a block should have."""
     last_resort: ClassVar[bool] = False
     """Whether other implementations are asked first."""
@@ -265,21 +265,21 @@ class Engine(ABC):
         """An engine on these predictions, or None if they are not of its kind."""
 
     @abstractmethod
-    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+    def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
         """Run a task on every block, and yield the results in the order of the rows.
 
         ``block_values`` is the number of values that a block should have, for engines that can choose.
         """
 
-    def sum(self, task: Callable[[Block], S], block_values: int = CACHED) -> S:
+    def sum(self, task: Callable[[Block], S], block_values: int = BLOCK_VALUES) -> S:
         """Run a task that returns sums on every block, and add them up, where the blocks are if they are elsewhere."""
         return total(self.map(task, block_values))
 
     @abstractmethod
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         """Run a task on every block, keep its rows in place of any that were kept before, and yield its sums."""
 
-    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> None:
+    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         """Keep the rows of a task whose sums are not needed. Engines that support it run the task later."""
         for _ in self.write(task, block_values):
             pass

@@ -89,7 +89,7 @@ class Dual:
     @classmethod
     def of(cls, rows: Engine, passes: RowPasses, rate_set: RateSet) -> Dual:
         """The dual function of some rows."""
-        return cls(rows, passes, rate_set, rate_set.take(passes.model.kept_classes), passes.model)
+        return cls(rows, passes, rate_set, rate_set.restrict(passes.model.kept_classes), passes.model)
 
     def survey(self) -> Survey:
         """Check every row, and sum what does not depend on the shift."""

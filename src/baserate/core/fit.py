@@ -17,7 +17,7 @@ from baserate.core.newton import Point, Solution, Target, newton_step
 from baserate.core.search import Names, Search, Start, Stop, search_from
 from baserate.core.start import nearer_start
 from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConvergedWarning, Option, warn
-from baserate.inputs.validation import label
+from baserate.inputs.validation import class_label
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
@@ -296,7 +296,7 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     if not isinstance(found, Blockage):
         return replace(search, other_passes=search.other_passes + 1), found
     names = search.names
-    who = " and ".join(label(names, int(j)) for j in found.classes[:_SHOWN_CLASSES])
+    who = " and ".join(class_label(names, int(j)) for j in found.classes[:_SHOWN_CLASSES])
     if len(found.classes) > _SHOWN_CLASSES:
         who += f" and {len(found.classes) - _SHOWN_CLASSES} more"
     least = "" if search.dual.rate_set.is_point else "at least "
@@ -316,9 +316,10 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
 def _warn_not_converged(search: Search) -> None:
     solution = search.found
     point, tol = solution.point, search.stop.tol
+    passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
     warn(
         NotConvergedWarning(
-            f"stopped after {solution.n_passes} passes with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
+            f"stopped after {passes} with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
             f"duality gap of {point.gap:.2g}; raise {_MAX_PASSES} or {_TOL}. The certificate is valid all the same",
             options=[_MAX_PASSES, _TOL],
         )

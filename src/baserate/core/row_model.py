@@ -55,8 +55,6 @@ class RowModel:
         Share of Brier loss that was mixed in to make a problem solvable in floating point; see ``Softened``.
     solved_loss : Loss
         The loss whose divergence is minimised: ``loss``, or its softened form.
-    kept_loss : Loss
-        That loss in the coordinates of the kept classes.
     keeps_all_classes : bool
         Whether every class may get probability.
     """
@@ -70,15 +68,19 @@ class RowModel:
     softness: float = 0.0
 
     solved_loss: Loss = field(init=False)
-    kept_loss: Loss = field(init=False)
     keeps_all_classes: bool = field(init=False)
 
     def __post_init__(self) -> None:
         solved = Softened(self.loss, self.softness) if self.softness else self.loss
-        whole = len(self.kept_classes) == self.n_classes
         object.__setattr__(self, "solved_loss", solved)  # the way to set a derived field of a frozen dataclass
-        object.__setattr__(self, "kept_loss", solved if whole else solved.on_face(self.kept_classes, self.n_classes))
-        object.__setattr__(self, "keeps_all_classes", whole)
+        object.__setattr__(self, "keeps_all_classes", len(self.kept_classes) == self.n_classes)
+
+    @cached_property
+    def kept_loss(self) -> Loss:
+        """The solved loss in the coordinates of the kept classes."""
+        if self.keeps_all_classes:
+            return self.solved_loss
+        return self.solved_loss.on_face(self.kept_classes, self.n_classes)
 
     @cached_property
     def corner_values(self) -> FloatArray:

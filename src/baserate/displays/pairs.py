@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadProbabilities
-from baserate.inputs.dataframes import is_frame, take_apart
+from baserate.inputs.dataframes import is_dataframe, split_dataframe
 from baserate.inputs.validation import as_classes, as_matrix
 from baserate.support.arrays import FloatArray
 
@@ -62,7 +62,7 @@ def as_pairs(probs: Any, adjusted: Any, classes: Sequence[Any] | None) -> Pairs:
 
 
 def _matrix(probs: Any, what: str) -> tuple[NDArray[Any], tuple[Any, ...] | None]:
-    if not is_frame(probs):
+    if not is_dataframe(probs):
         return as_matrix(probs, what=what), None
-    matrix, frame = take_apart(probs, None, what=what)
+    matrix, frame = split_dataframe(probs, None, what=what)
     return matrix, frame.classes

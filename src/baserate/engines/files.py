@@ -13,7 +13,7 @@ from baserate.core.sampling import collected_size, sampled_rows
 from baserate.engines.memory import MemoryEngine, in_order, worker_pool
 from baserate.errors import BadOption, BadWeights, Option
 from baserate.inputs.row_source import RowSource
-from baserate.support.arrays import CACHED, FloatArray, rows_of_a_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
 
@@ -64,14 +64,15 @@ class FilesEngine(Engine):
         return cls(table)
 
     def __init__(self, table: Table) -> None:
-        from baserate.tables.conversion import dtype_of
+        from baserate.tables.conversion import numpy_dtype
 
         self._table = table
         self.columns = table.columns
         self.n_rows, self.n_classes = table.n_rows, max(len(table.columns.names), 2)
         self.weighted = table.weight is not None
         self.naming = table.naming
-        self.dtype = np.result_type(*(dtype_of(table.parts[0].schema.field(name).type) for name in table.columns.names))
+        schema = table.parts[0].schema
+        self.dtype = np.result_type(*(numpy_dtype(schema.field(name).type) for name in table.columns.names))
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
         self._staged: Staged | None = None
         self._sample: _Sample | None = None
@@ -79,7 +80,7 @@ class FilesEngine(Engine):
         if self.n_rows * self.n_classes <= _HELD_VALUES:
             self._held = self._read_into_memory()
 
-    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+    def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
         if self._held is not None:
             self._held.progress = self.progress
             yield from self._held.map(task, block_values)
@@ -100,20 +101,20 @@ class FilesEngine(Engine):
             yield from answers
         self._sample = self._sample or sample
 
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         table = self._table
         if table.destination is None:
             yield from (sums for _, sums in self.map(task, block_values))
             return
         if self._staged is not None:
             self._staged.discard()
-        from baserate.tables.conversion import replaced, schemas_of
+        from baserate.tables.conversion import output_schemas, replace_columns
 
-        schemas = schemas_of(table)
+        schemas = output_schemas(table)
 
         def work(placed: PlacedPiece) -> tuple[PlacedPiece, pa.Table, Any]:
             rows, sums = self._adjusted(placed, task, block_values)
-            return placed, replaced(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
+            return placed, replace_columns(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
 
         self._staged = table.destination.stage(table.parts, schemas, table.columns)
         self.progress.begin("writing", self.n_rows)
@@ -165,16 +166,16 @@ class FilesEngine(Engine):
 
     def _cut(self, batch: pa.RecordBatch | pa.Table, start: int, block_values: int) -> Iterator[Block]:
         raw, weights = self._matrix(batch), self._weights(batch, start)
-        block_rows = max(block_values * rows_of_a_block(self.n_classes) // CACHED, 1)
+        block_rows = max(block_values * rows_per_block(self.n_classes) // BLOCK_VALUES, 1)
         for i in range(0, len(raw), block_rows):
             yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i)
 
     def _matrix(self, batch: pa.RecordBatch | pa.Table) -> NDArray[Any]:
-        from baserate.tables.conversion import numbers
+        from baserate.tables.conversion import column_to_numpy
 
         matrix = np.empty((batch.num_rows, self.n_classes), dtype=self.dtype, order="F")
         for j, name in enumerate(self._table.columns.names):
-            matrix[:, j] = numbers(batch.column(name), matrix.dtype)
+            matrix[:, j] = column_to_numpy(batch.column(name), matrix.dtype)
         if len(self._table.columns.names) == 1:  # of two classes, the probability of the second
             matrix[:, 1] = matrix[:, 0]
             matrix[:, 0] = 1 - matrix[:, 1]
@@ -186,9 +187,9 @@ class FilesEngine(Engine):
         return self._raw_weights(batch, start) / self._scale
 
     def _raw_weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:
-        from baserate.tables.conversion import numbers
+        from baserate.tables.conversion import column_to_numpy
 
-        weights = numbers(batch.column(str(self._table.weight)), np.dtype(np.float64))
+        weights = column_to_numpy(batch.column(str(self._table.weight)), np.dtype(np.float64))
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if bad.size:
             row, value = self.naming.row(start + int(bad[0])), weights[bad[0]]

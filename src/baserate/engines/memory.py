@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
 from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, Option
-from baserate.inputs.columns import Choice, Columns
-from baserate.inputs.dataframes import Frame, is_frame, take_apart
+from baserate.inputs.columns import Columns, ColumnSelection
+from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_matrix, as_weights, by_name, one_per_class
-from baserate.support.arrays import CACHED, FloatArray, rows_of_a_block
+from baserate.inputs.validation import as_matrix, as_weights, one_per_class, series_to_dict
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 
 S = TypeVar("S")
@@ -62,8 +62,8 @@ class MemoryEngine(Engine):
         by_column = raw.flags.f_contiguous and not raw.flags.c_contiguous
         self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
 
-    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
-        block_rows = max(block_values * rows_of_a_block(self.n_classes) // CACHED, 1)
+    def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
+        block_rows = max(block_values * rows_per_block(self.n_classes) // BLOCK_VALUES, 1)
         n_blocks = -(-self.n_rows // block_rows)
         self.progress.begin("reading", self.n_rows)
         threads = min(cores(), n_blocks)
@@ -74,7 +74,7 @@ class MemoryEngine(Engine):
         with single_threaded_blas():
             yield from in_order(worker_pool(threads), task, self._blocks(block_rows), threads * _AHEAD)
 
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         def keep(block: Block) -> Any:
             rows, sums = task(block)
             if rows is not block.scratch:
@@ -116,7 +116,7 @@ class MemoryEngine(Engine):
 
 def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
     """The numbers of an array or dataframe, and what else the dataframe was."""
-    if is_frame(source.probs):
+    if is_dataframe(source.probs):
         return _take_frame_apart(source)
     if source.columns is not None:
         option = Option("columns")
@@ -127,7 +127,7 @@ def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
     if not source.fitted:
         return source.probs, None
     classes = None if source.named_classes is None else tuple(source.named_classes)
-    named = by_name(source.probs, classes)
+    named = series_to_dict(source.probs, classes)
     if isinstance(named, Mapping):  # one row by class name
         return one_per_class(named, classes, len(classes or ()), source.argument, missing=np.nan), None
     return source.probs, None
@@ -141,9 +141,9 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
         columns, selected = source.named_classes if columns is None else columns, columns is not None
         there: list[Any] = list(getattr(source.probs, "column_names", None) or source.probs.columns)
         if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
-            choice = Choice(None, source.named_classes, ordered=True)
+            choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
-    return take_apart(source.probs, columns, what=source.argument, selected=selected)
+    return split_dataframe(source.probs, columns, what=source.argument, selected=selected)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.estimators.training_rates import training_rates
-from baserate.inputs.validation import as_rates, listed
+from baserate.inputs.validation import as_rates, quoted
 from baserate.losses.base import Loss
 from baserate.rates import RatesLike
 from baserate.result.record import Result
@@ -250,9 +250,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "frozen, or weights the classes in an unknown way; pass them as old_rates="
             )
         probs = old[None] if X is None else self._call_estimator("predict_proba", X)
-        result = prior_adjusted(
-            probs, old, known, sample_weight=sample_weight, normalize=True, zeros=self.zeros, classes=classes
-        )
+        reading = {"sample_weight": sample_weight, "normalize": True, "zeros": self.zeros}
+        result = prior_adjusted(probs, old, known, classes=classes, keep_rows=False, **reading)
         return result if X is not None else result.without_guarantee()
 
     def _warn_if_not_adapted(self) -> None:
@@ -288,6 +287,6 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         loaded = adjustment if isinstance(adjustment, Adjustment) else load(adjustment)
         own, k = self.classes_.tolist(), loaded.model.n_classes
         if k != len(own) or (loaded.classes is not None and list(loaded.classes) != own):
-            classes = f"{k} classes" if loaded.classes is None else f"the classes {listed(loaded.classes)}"
-            raise BadOption(f"the adjustment is for {classes}, but the classifier has the classes {listed(own)}")
+            classes = f"{k} classes" if loaded.classes is None else f"the classes {quoted(loaded.classes)}"
+            raise BadOption(f"the adjustment is for {classes}, but the classifier has the classes {quoted(own)}")
         return loaded

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from baserate.adjustment import Adjustment
-from baserate.inputs.dataframes import is_frame
+from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.validation import as_weights
 from baserate.losses.base import Loss
 from baserate.rates import Rates
@@ -94,7 +94,7 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 from_logits=self.from_logits,
                 normalize=self.normalize,
                 zeros=self.zeros,
-                classes=list(X.columns) if is_frame(X) and hasattr(X, "columns") else None,
+                classes=list(X.columns) if is_dataframe(X) and hasattr(X, "columns") else None,
                 tol=self.tol,
                 max_passes=self.max_passes,
                 keep_rows=False,

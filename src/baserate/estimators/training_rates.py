@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.class_weight import compute_class_weight
 
 from baserate.errors import BadLabels
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.support.arrays import FloatArray
 
 # Parameters by which classifiers weight classes or state their rates.
@@ -34,7 +34,7 @@ def training_rates(
     labels = labels[:, 0]
     unseen = np.setdiff1d(labels, classes)
     if unseen.size:
-        raise BadLabels(f"y contains the classes {listed(unseen.tolist())}, which the fitted classifier does not have")
+        raise BadLabels(f"y contains the classes {quoted(unseen.tolist())}, which the fitted classifier does not have")
     weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     totals = np.array([weights[labels == c].sum() for c in classes])
     return _with_class_weights(estimator, classes, labels, totals, has_row_weights=sample_weight is not None)

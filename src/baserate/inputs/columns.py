@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
 COLUMN_LIST = Option("columns", "[...]")
@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     classes: tuple[Any, ...] | None
 
 
-class Choice(NamedTuple):
+class ColumnSelection(NamedTuple):
     """What is known about which columns of a table hold the probabilities.
 
     Attributes
@@ -71,8 +71,8 @@ class Choice(NamedTuple):
             return found
         if set(found.classes) != set(self.named):
             raise BadProbabilities(
-                f"the columns {listed(found.names)} of {what} belong to the classes {listed(found.classes)}, but the "
-                f"adjustment was fitted on {listed(self.named)}"
+                f"the columns {quoted(found.names)} of {what} belong to the classes {quoted(found.classes)}, but the "
+                f"adjustment was fitted on {quoted(self.named)}"
             )
         order = [found.classes.index(name) for name in self.named]
         return Columns(tuple(found.names[j] for j in order), tuple(self.named))
@@ -85,8 +85,8 @@ class Choice(NamedTuple):
             missing = [name for name in names if name not in all_names]
             if missing:
                 raise BadProbabilities(
-                    f"{what} has no column {listed(missing)}; the columns {listed(names)} are needed, but it has "
-                    f"{listed(all_names)}"
+                    f"{what} has no column {quoted(missing)}; the columns {quoted(names)} are needed, but it has "
+                    f"{quoted(all_names)}"
                 )
             return Columns(tuple(names), _classes_of(names, self.named))
         if all_of:
@@ -100,11 +100,11 @@ def as_names(columns: Sequence[Any]) -> list[Any]:
         raise BadOption(f"columns must be a list of column names, or a pattern such as 'p_*', not {columns!r}")
     names = list(columns)
     if len(set(names)) < len(names):
-        raise BadOption(f"columns contains {listed([c for c in names if names.count(c) > 1][:1])} more than once")
+        raise BadOption(f"columns contains {quoted([c for c in names if names.count(c) > 1][:1])} more than once")
     return names
 
 
-def classes_named(rates: object) -> tuple[Any, ...] | None:
+def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
     """The classes that the rates name, or None if the rates are given by position."""
     if isinstance(rates, Mapping):
         return tuple(rates)
@@ -122,7 +122,7 @@ def _matching_pattern(pattern: str, all_names: Sequence[Any]) -> Columns:
     prefix, suffix = pattern.split("*")
     found = [name for name in all_names if _class_in(name, prefix, suffix) is not None]
     if not found:
-        raise BadProbabilities(f"no column matches {pattern!r}; the columns are {listed(all_names)}")
+        raise BadProbabilities(f"no column matches {pattern!r}; the columns are {quoted(all_names)}")
     return Columns(tuple(found), tuple(str(_class_in(name, prefix, suffix)) for name in found))
 
 
@@ -149,7 +149,7 @@ def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, wha
     """The columns whose names consist of a class name, a common prefix and a common suffix."""
     options = [COLUMN_PATTERN, COLUMN_LIST]
     if not named:
-        raise BadOption(f"{what} has the columns {listed(all_names)}. {SELECT_COLUMNS}", options=options)
+        raise BadOption(f"{what} has the columns {quoted(all_names)}. {SELECT_COLUMNS}", options=options)
     if all(name in all_names for name in named):
         same = tuple(name for name in all_names if name in named)
         return Columns(same, same)
@@ -159,7 +159,7 @@ def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, wha
         return found[0]
     problem = "several sets of columns match" if found else "no set of columns matches"
     raise BadOption(
-        f"{what} has the columns {listed(all_names)}; {problem} the classes {listed(named)}. {SELECT_COLUMNS}",
+        f"{what} has the columns {quoted(all_names)}; {problem} the classes {quoted(named)}. {SELECT_COLUMNS}",
         options=options,
     )
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadOption, BadProbabilities
-from baserate.inputs.columns import COLUMN_LIST, Choice
-from baserate.inputs.validation import listed
+from baserate.inputs.columns import COLUMN_LIST, ColumnSelection
+from baserate.inputs.validation import quoted
 from baserate.support.arrays import FloatArray
 
 
@@ -77,7 +77,7 @@ class Frame:
         return frame.astype(casts) if casts else frame
 
 
-def is_frame(probs: object) -> bool:
+def is_dataframe(probs: object) -> bool:
     """Whether this is an eager or lazy dataframe. Imports no dataframe library."""
     kind = type(probs)  # not probs itself: a property of a lazy dataframe may start a computation
     return any(
@@ -85,7 +85,7 @@ def is_frame(probs: object) -> bool:
     )
 
 
-def take_apart(
+def split_dataframe(
     probs: Any, columns: str | Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
 ) -> tuple[NDArray[Any], Frame]:
     """Split a dataframe into the matrix of its probabilities and a :class:`Frame`.
@@ -112,12 +112,12 @@ def take_apart(
     except Exception as error:  # narwhals raises a different type for each kind of invalid column names
         raise BadProbabilities(f"{what} is a dataframe that cannot be used: {error}") from None
     names = list(frame.columns)
-    found = Choice(columns).among(names, what=what, all_of=True)
+    found = ColumnSelection(columns).among(names, what=what, all_of=True)
     chosen_names, classes = list(found.names), found.classes or found.names
     others_allowed = columns is not None if selected is None else selected
     if len(chosen_names) < len(names) and not others_allowed:
         extra = [name for name in names if name not in chosen_names]
-        raise BadProbabilities(f"{what} has the additional columns {listed(extra)}; pass only {listed(chosen_names)}")
+        raise BadProbabilities(f"{what} has the additional columns {quoted(extra)}; pass only {quoted(chosen_names)}")
     chosen = frame if chosen_names == names else frame.select(nw.col(*chosen_names))  # select may copy
     dtypes = tuple(chosen.schema[name] for name in chosen_names)
     _check_numeric(chosen_names, dtypes, what)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 
 
 def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.int
     position = {name: j for j, name in enumerate(classes)}
     unknown = [name for name in names.tolist() if name not in position]
     if unknown:
-        raise BadLabels(f"y contains {listed(unknown)}, which is not among the classes {listed(classes)}")
+        raise BadLabels(f"y contains {quoted(unknown)}, which is not among the classes {quoted(classes)}")
     return np.array([position[name] for name in names.tolist()], dtype=np.intp)[inverse]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadProbabilities, Option
-from baserate.support.arrays import FloatArray, rows_of_a_block
+from baserate.support.arrays import FloatArray, rows_per_block
 
 NORMALIZE = Option("normalize", "True")
 FROM_LOGITS = Option("from_logits", "True")
@@ -75,7 +75,7 @@ class Reading:
         """
         check = self._check_logits if self.from_logits else self._check_probs
         # Blocks have a fixed size here, so that the counts in the message do not depend on the engine's block size.
-        size = rows_of_a_block(raw.shape[1])
+        size = rows_per_block(raw.shape[1])
         for start in range(0, len(raw), size):
             check(raw[start : start + size], first_row + start, naming)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from baserate.inputs.columns import Choice
+from baserate.inputs.columns import ColumnSelection
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import Reading
 from baserate.inputs.validation import as_flag, as_smoothing
@@ -55,6 +55,6 @@ class RowSource:
         )
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> ColumnSelection:
         """What is known about the columns that hold the probabilities."""
-        return Choice(self.columns, self.named_classes, self.fitted)
+        return ColumnSelection(self.columns, self.named_classes, self.fitted)

@@ -101,7 +101,7 @@ def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
 
 def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
     """Class rates in column order. They sum to 1."""
-    rates = by_name(rates, classes)
+    rates = series_to_dict(rates, classes)
     if isinstance(rates, Mapping):
         rates = _from_mapping(rates, classes, n_classes, what)
     try:
@@ -116,7 +116,7 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
     for bad, rule in ((~np.isfinite(pi), "finite"), (pi < 0, "0 or more")):
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
-            raise BadRates(f"the rate of {label(classes, j)} is {pi[j]}; {what} must be {rule}")
+            raise BadRates(f"the rate of {class_label(classes, j)} is {pi[j]}; {what} must be {rule}")
     with np.errstate(over="ignore"):
         total = float(pi.sum())
     if abs(total - 1.0) > _RATES_TOLERANCE:
@@ -142,7 +142,7 @@ def one_per_class(
     missing : float
         Value of classes whose number is None or absent.
     """
-    given = by_name(given, classes)
+    given = series_to_dict(given, classes)
     if given is None or is_number(given):
         return np.full(n_classes, missing if given is None else float(cast(float, given)))
     if isinstance(given, Mapping):
@@ -176,13 +176,13 @@ def _from_mapping(
     absent = [c for c in classes if c not in numbers and missing is None]
     unknown = [c for c in numbers if c not in classes]
     if absent or unknown:
-        parts = [f"{what} has no entry for {listed(absent)} (it has {listed(list(numbers))})"] if absent else []
-        parts += [f"{listed(unknown)} is not among the classes {listed(classes)}"] if unknown else []
+        parts = [f"{what} has no entry for {quoted(absent)} (it has {quoted(list(numbers))})"] if absent else []
+        parts += [f"{quoted(unknown)} is not among the classes {quoted(classes)}"] if unknown else []
         raise BadRates("; ".join(parts))
     return [numbers.get(c, missing) for c in classes]
 
 
-def by_name(values: object, classes: tuple[Any, ...] | None = None) -> object:
+def series_to_dict(values: object, classes: tuple[Any, ...] | None = None) -> object:
     """A dict from class to value if ``values`` is a Series whose index holds class names.
 
     An index 0, 1, 2, ... counts as positions, unless these numbers are the names of the classes. Anything else is
@@ -193,7 +193,7 @@ def by_name(values: object, classes: tuple[Any, ...] | None = None) -> object:
         return values
     names = list(index)
     if len(set(names)) < len(names):
-        raise BadRates(f"the index of the Series contains {listed([c for c in names if names.count(c) > 1][:1])} twice")
+        raise BadRates(f"the index of the Series contains {quoted([c for c in names if names.count(c) > 1][:1])} twice")
     positional = all(not isinstance(c, (bool, np.bool_)) for c in names) and names == list(range(len(names)))
     if positional and (classes is None or set(classes) != set(names)):
         return np.asarray(values)
@@ -237,12 +237,12 @@ def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
     return float(weights[weights > 0] @ values[weights > 0])
 
 
-def label(classes: tuple[Any, ...] | None, j: int) -> str:
+def class_label(classes: tuple[Any, ...] | None, j: int) -> str:
     """Name of class ``j`` for use in messages."""
     return f"class {j}" if classes is None else f"class {classes[j]!r}"
 
 
-def listed(names: Sequence[Any]) -> str:
+def quoted(names: Sequence[Any]) -> str:
     """The first eight names and the number of the others, for use in messages."""
     shown = ", ".join(repr(c) for c in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

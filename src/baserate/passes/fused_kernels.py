@@ -1,11 +1,45 @@
-"""One pass over a block of rows in one compiled loop, for log loss and the Brier score.
+"""Compiled passes for log loss and the Brier score: one loop over the rows of a block reads, checks and adjusts them.
 
-A tile of rows is loaded with its classes below each other, so that every inner loop runs over rows and uses the
-processor's vector units. What a pass sums up and the adjusted rows where they are asked
-for, come from one reading of the data; nothing but the tile is held.
+A pass copies 64 rows at a time into a *tile*, an array with one line per class. The inner loops then run over the rows
+of the tile, its *lanes*, and use the vector units of the processor. The *wide* passes are for many classes: their inner
+loops run over the classes of one row. Each pass reads the data once and allocates only the tile.
 
-All compiled code is in this file: numba's cache on disk does not notice a change in another one. ``fastmath`` allows
-sums in any order, but not the assumption that there are no NaN or infinite values, so checks see what they look for.
+All passes take the same arguments:
+
+raw : array of shape (n, k)
+    The predictions as given.
+weights : array of shape (n,)
+factor or half : array of shape (n_kept,)
+    The shift of the kept classes in the form that the pass needs: ``exp(shift - centre)`` for log loss, ``shift / 2``
+    for the Brier score.
+centre : float
+    What was subtracted from the shift before exponentiation; not used for the Brier score.
+keep : array of shape (n_kept,)
+    Indices of the kept classes: those with a positive rate.
+smoothing, tolerance : float
+    What is added to every probability, and how far the sum of a row may be from 1.
+lanes : int
+    Rows per tile. Not used by the wide passes.
+todo : int
+    What to compute besides the sums of the dual function: the bits SURVEY, CURVATURE and WRITE. The wide passes do not
+    compute CURVATURE.
+before : array of shape (k,)
+    Filled by SURVEY: the weighted sum of the predictions.
+mean : array of shape (n_kept,)
+    Filled by every pass: the weighted sum of the adjusted rows.
+edges : array of shape (n_kept, n_kept)
+    Filled by CURVATURE, below the diagonal: edge weights of the graph whose Laplacian is the curvature.
+sums : array of shape (N_SUMS,)
+    Other sums, at the positions below.
+rows : array of shape (n, k)
+    Filled by WRITE: the adjusted rows.
+
+Sums are added to what the arrays already contain. A pass returns DONE, or else a row in whose tile it found something
+that it cannot compute. The caller then uses NumPy for the block, which also writes the error message for invalid rows.
+
+All compiled code is in this file, because numba's cache on disk does not notice changes in other files. ``fastmath``
+allows sums in any order. It does not allow the compiler to assume that there are no NaN or infinite values, because the
+checks look for them.
 """
 
 from __future__ import annotations
@@ -20,41 +54,50 @@ from numba import from_dtype, njit, types
 
 from baserate.support.arrays import FloatArray
 
-# What a pass does besides the sums of the dual, one bit each.
+# Bits of ``todo``: check and summarize the predictions, sum the curvature, write the adjusted rows.
 SURVEY, CURVATURE, WRITE = 1, 2, 4
 
-# Where a pass puts its sums.
+# Positions in ``sums``: the conjugate, the absolute values of its terms (for a bound on rounding errors), the offset of
+# the dual function, the number of hard zeros, the smallest positive probability, and the divergence from the
+# predictions to the adjusted rows (only for the Brier score).
 VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6
 
 DONE = -1
-"""What a kernel answers if it got through the block; otherwise the row in whose tile it met something odd."""
+"""Returned by a pass that computed the whole block, and by ``_advance`` after the last pass."""
 
 NOT_EASY = -2
-"""What the step between passes returns if the problem needs the general solver."""
+"""Returned by ``_advance`` if the problem needs the general method of ``baserate.core.newton``."""
 
-# Where the step between passes keeps its numbers.
+# Positions in ``state``, which ``_advance`` keeps between passes: value and rounding error of the dual function at the
+# last point, the gain that was predicted for the next point, the radius of the trust region, the residual at the last
+# point but one (infinite if the step from there gained less than predicted), the residual at the last point, the offset
+# from the survey, and ``centre`` of the next pass.
 POINT_VALUE, POINT_NOISE, PREDICTED, RADIUS, EARLIER, PREVIOUS, FIRST_OFFSET, CENTRE, N_STATE = range(9)
 
-# Where the rules of the trust region are in core.newton.TRUST_REGION.
+# Positions in ``rules``, which is ``baserate.core.newton.TRUST_REGION``; the rules are explained there.
 FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, CONFIRMED, NOISE, SAFETY = range(8)
 
 WIDEST = 600.0
-"""Spread of a shift beyond which probabilities must stay logarithms."""
+"""Largest range of a shift for log loss. With a larger one, ``exp(shift)`` could overflow or underflow."""
 
 LANES = 64
-"""Rows of a tile: some vectors long, and with 10 or 20 classes in the first-level cache."""
+"""Rows per tile: several vectors long, and with 10 or 20 classes a tile fits into the first-level cache."""
 
-_SMALL, _LARGE = 1e-290, 1e290  # Beyond these a row's normaliser has lost digits, or would.
+_SMALL, _LARGE = 1e-290, 1e290  # A row sum outside this range has lost digits or is about to.
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
 _part = njit(**_OPTIONS)
-"""A piece of a pass; it is compiled into the passes that use it, and cached with them."""
+"""Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
 
 
 @_part
-def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, before, sums, survey):  # type: ignore[no-untyped-def]
-    """Fill a tile with clean rows; whether they are predictions. Lanes beyond the last row weigh nothing."""
+def _load(raw, weights, start, tile, w, row_sum, smallest, smoothing, tolerance, before, sums, survey):
+    """Fill a tile with normalised and smoothed rows, and return whether all of them are valid predictions.
+
+    Lanes after the last row of the block get weight 0. With ``survey`` the rows are added to ``before`` and ``sums``.
+    ``row_sum`` and ``smallest`` are scratch arrays.
+    """
     n, k = raw.shape
     lanes = tile.shape[1]
     size = min(lanes, n - start)
@@ -68,17 +111,17 @@ def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, befo
         w[r] = 0.0
     for r in range(lanes):
         row_sum[r] = 0.0
-        low[r] = 1.0
+        smallest[r] = 1.0
     for j in range(k):
-        for r in range(lanes):  # not one minimum for all: a lane each is what vectors can do
+        for r in range(lanes):  # one minimum per lane, since one for all lanes would not be vectorized
             row_sum[r] += tile[j, r]
-            low[r] = tile[j, r] if tile[j, r] < low[r] else low[r]
-    scale, bad = 1.0 / (1.0 + k * smoothing), 0
-    for r in range(lanes):  # a NaN or an infinite value is in the sum, too
-        fair = abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE
-        bad += not (fair and low[r] >= 0.0)
+            smallest[r] = tile[j, r] if tile[j, r] < smallest[r] else smallest[r]
+    scale, n_invalid = 1.0 / (1.0 + k * smoothing), 0
+    for r in range(lanes):  # NaN and infinite values also show in the sum
+        valid_sum = abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE
+        n_invalid += not (valid_sum and smallest[r] >= 0.0)
         row_sum[r] = scale / row_sum[r]
-    if bad > 0:
+    if n_invalid > 0:
         return False
     for j in range(k):
         for r in range(lanes):
@@ -89,26 +132,26 @@ def _load(raw, weights, start, tile, w, row_sum, low, smoothing, tolerance, befo
             for r in range(lanes):
                 total += w[r] * tile[j, r]
             before[j] += total
-        # Zeros are seldom. Where there are any they are counted, and the smallest of the others is sought.
+        # Hard zeros are rare, so only rows that have any are searched for their smallest positive probability.
         for r in range(lanes):
-            least = low[r] * row_sum[r] + smoothing * scale
-            if least == 0.0 and r < size:
-                least = 2.0
+            lowest = smallest[r] * row_sum[r] + smoothing * scale
+            if lowest == 0.0 and r < size:
+                lowest = 2.0
                 for j in range(k):
                     sums[ZEROS] += tile[j, r] == 0.0
-                    least = tile[j, r] if 0.0 < tile[j, r] < least else least
-            sums[LOWEST] = least if least < sums[LOWEST] else sums[LOWEST]
+                    lowest = tile[j, r] if 0.0 < tile[j, r] < lowest else lowest
+            sums[LOWEST] = lowest if lowest < sums[LOWEST] else sums[LOWEST]
     return True
 
 
 @_part
-def _add_edges(h, w, scaled, edges):  # type: ignore[no-untyped-def]
-    """Add ``sum_r w_r h_cr h_dr`` for each pair of classes."""
+def _add_edges(h, w, scaled, edges):
+    """Add ``sum_r w_r h_cr h_dr`` to ``edges[c, d]`` for each pair of classes ``c > d``. ``scaled`` is scratch."""
     k, lanes = h.shape
     for c in range(1, k):
         for r in range(lanes):
             scaled[r] = h[c, r] * w[r]
-        for d in range(0, c - 1, 2):  # two at a time read ``scaled`` once
+        for d in range(0, c - 1, 2):  # two classes at a time, so that ``scaled`` is read half as often
             one, two = 0.0, 0.0
             for r in range(lanes):
                 one += scaled[r] * h[d, r]
@@ -123,8 +166,8 @@ def _add_edges(h, w, scaled, edges):  # type: ignore[no-untyped-def]
 
 
 @_part
-def _store(a, keep, start, rows):  # type: ignore[no-untyped-def]
-    """Write a tile of adjusted rows; classes that are not kept get 0."""
+def _store(a, keep, start, rows):
+    """Copy the adjusted rows of a tile to ``rows``. Classes that are not kept get 0."""
     size = min(a.shape[1], len(rows) - start)
     for r in range(size):
         if len(keep) < rows.shape[1]:
@@ -135,10 +178,12 @@ def _store(a, keep, start, rows):  # type: ignore[no-untyped-def]
 
 
 @_part
-def _logs(x, out, spare, whole, bits):  # type: ignore[no-untyped-def]
-    """Logarithms of normal positive numbers, all lanes at once.
+def _logs(x, out, spare, whole, bits):
+    """Write the logarithms of ``x`` to ``out``. The numbers must be positive and not denormal.
 
-    ``x = 2^e f`` with f between 1/sqrt(2) and sqrt(2), and ``log f = 2 atanh((f - 1) / (f + 1))`` by its series.
+    With ``x = 2^e f`` and ``f`` between 1/sqrt(2) and sqrt(2), ``log f = 2 atanh((f - 1) / (f + 1))``, which is a power
+    series. Not ``math.log``, which would not be vectorized. ``spare`` is a scratch array; ``whole`` and ``bits`` are
+    views of ``x`` and ``spare`` as integers.
     """
     lanes = len(x)
     for r in range(lanes):
@@ -162,14 +207,15 @@ def _logs(x, out, spare, whole, bits):  # type: ignore[no-untyped-def]
         out[r] = e * 0.6931471805599453 + (2.0 * u + 2.0 * u * q * series)
 
 
-def _log_pass(  # type: ignore[no-untyped-def]
-    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
-):
-    """Log loss: ``a_j = p_j exp(shift_j) / z``, so a pass takes one exponential a class and one logarithm a row."""
+def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+    """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``.
+
+    It needs one exponential per class, which the caller has computed, and one logarithm per row.
+    """
     n, k = raw.shape
-    kept = len(keep)
-    # Allocated here, not by the caller: only so does the compiler know that they are apart from each other.
-    tile, a, w = np.empty((k, lanes)), np.empty((kept, lanes)), np.empty(lanes)
+    n_kept = len(keep)
+    # Allocated here and not by the caller, so that the compiler knows that these arrays do not overlap.
+    tile, a, w = np.empty((k, lanes)), np.empty((n_kept, lanes)), np.empty(lanes)
     z, log_z, spare = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     z_bits, spare_bits = z.view(np.int64), spare.view(np.int64)
     for start in range(0, n, lanes):
@@ -177,35 +223,35 @@ def _log_pass(  # type: ignore[no-untyped-def]
             return start
         for r in range(lanes):
             z[r] = 0.0
-        for c in range(kept):
+        for c in range(n_kept):
             j = keep[c]
             for r in range(lanes):
                 a[c, r] = tile[j, r] * factor[c]
                 z[r] += a[c, r]
         _logs(z, log_z, spare, z_bits, spare_bits)
-        value, size, odd = 0.0, 0.0, 0
+        value, size, n_out_of_range = 0.0, 0.0, 0
         for r in range(lanes):
-            odd += not (z[r] > _SMALL and z[r] < _LARGE)
+            n_out_of_range += not (z[r] > _SMALL and z[r] < _LARGE)
             value += w[r] * (log_z[r] + centre)
             size += w[r] * abs(log_z[r] + centre)
             z[r] = 1.0 / z[r]
-        if odd > 0:
+        if n_out_of_range > 0:
             return start
         sums[VALUE] += value
         sums[SIZE] += size
-        for c in range(kept):
+        for c in range(n_kept):
             total = 0.0
             for r in range(lanes):
                 a[c, r] *= z[r]
                 total += w[r] * a[c, r]
             mean[c] += total
         if todo & WRITE:
-            lost = 0  # a probability too small to be held would come out as a hard zero
-            for c in range(kept):
+            n_lost = 0  # positive probabilities that underflow to 0, which would be hard zeros
+            for c in range(n_kept):
                 j = keep[c]
                 for r in range(lanes):
-                    lost += a[c, r] == 0.0 and tile[j, r] > 0.0
-            if lost > 0:
+                    n_lost += a[c, r] == 0.0 and tile[j, r] > 0.0
+            if n_lost > 0:
                 return start
             _store(a, keep, start, rows)
         if todo & CURVATURE:
@@ -213,13 +259,14 @@ def _log_pass(  # type: ignore[no-untyped-def]
     return DONE
 
 
-def _brier_pass(  # type: ignore[no-untyped-def]
-    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
-):
-    """The Brier score: ``a = max(p + shift / 2 + theta, 0)``, with theta by Newton's method in all lanes at once."""
+def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+    """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``.
+
+    ``theta`` makes the row sum to 1. It is found by Newton's method in all lanes at the same time.
+    """
     n, k = raw.shape
-    kept = len(keep)
-    tile, a, w = np.empty((k, lanes)), np.empty((kept, lanes)), np.empty(lanes)
+    n_kept = len(keep)
+    tile, a, w = np.empty((k, lanes)), np.empty((n_kept, lanes)), np.empty(lanes)
     total, count, theta = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for start in range(0, n, lanes):
         if not _load(raw, weights, start, tile, w, total, theta, smoothing, tolerance, before, sums, todo & SURVEY):
@@ -232,48 +279,50 @@ def _brier_pass(  # type: ignore[no-untyped-def]
             sums[OFFSET] += squares
         for r in range(lanes):
             total[r] = -1.0
-        for c in range(kept):
+        for c in range(n_kept):
             j = keep[c]
             for r in range(lanes):
                 a[c, r] = tile[j, r] + half[c]
                 total[r] += a[c, r]
         for r in range(lanes):
-            theta[r] = -total[r] / kept
-        # The sum is convex in theta: it falls to 1 from above and the support only shrinks; see losses/projection.py.
-        for _ in range(kept + 1):
+            theta[r] = -total[r] / n_kept
+        # The sum is a convex function of theta, so it falls to 1 from above and the support only gets smaller; see
+        # ``baserate.losses.projection``.
+        for _ in range(n_kept + 1):
             for r in range(lanes):
                 total[r] = -1.0
                 count[r] = 0.0
-            for c in range(kept):
+            for c in range(n_kept):
                 for r in range(lanes):
                     v = a[c, r] + theta[r]
                     total[r] += v if v > 0.0 else 0.0
                     count[r] += 1.0 if v > 0.0 else 0.0
-            moving = 0
+            n_moving = 0
             for r in range(lanes):
                 step = total[r] / count[r]
-                moving += step > 4e-16 * max(1.0, abs(theta[r]))
+                n_moving += step > 4e-16 * max(1.0, abs(theta[r]))
                 theta[r] -= step
-            if moving == 0:
+            if n_moving == 0:
                 break
         for r in range(lanes):
             total[r] = 0.0
             count[r] = 0.0
-        for c in range(kept):
+        for c in range(n_kept):
             for r in range(lanes):
                 v = a[c, r] + theta[r]
                 a[c, r] = v if v > 0.0 else 0.0
                 total[r] += a[c, r]
                 count[r] += 1.0 if v > 0.0 else 0.0
-        odd = 0
+        n_out_of_range = 0
         for r in range(lanes):
-            odd += not (total[r] > 0.5 and total[r] < 2.0)  # a shift so large that it has swallowed the predictions
+            # Otherwise the shift is so large that the predictions are lost to rounding.
+            n_out_of_range += not (total[r] > 0.5 and total[r] < 2.0)
             total[r] = 1.0 / total[r]
             count[r] = 0.5 * w[r] / count[r]
-            theta[r] = 0.0
-        if odd > 0:
+            theta[r] = 0.0  # from here on the conjugate of the row
+        if n_out_of_range > 0:
             return start
-        for c in range(kept):
+        for c in range(n_kept):
             j = keep[c]
             sum_a = 0.0
             for r in range(lanes):
@@ -289,7 +338,7 @@ def _brier_pass(  # type: ignore[no-untyped-def]
         sums[SIZE] += size
         if todo & WRITE:
             _store(a, keep, start, rows)
-            for c in range(kept):
+            for c in range(n_kept):
                 j = keep[c]
                 for r in range(lanes):
                     tile[j, r] -= a[c, r]
@@ -299,7 +348,7 @@ def _brier_pass(  # type: ignore[no-untyped-def]
                     moved += w[r] * tile[j, r] * tile[j, r]
                 sums[MOVED] += moved
         if todo & CURVATURE:
-            for c in range(kept):
+            for c in range(n_kept):
                 for r in range(lanes):
                     a[c, r] = 1.0 if a[c, r] > 0.0 else 0.0
             _add_edges(a, count, theta, edges)
@@ -307,35 +356,38 @@ def _brier_pass(  # type: ignore[no-untyped-def]
 
 
 @_part
-def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, survey):  # type: ignore[no-untyped-def]
-    """One clean row of many classes; whether it is a prediction."""
+def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, survey):
+    """Fill ``x`` with a normalised and smoothed row, and return whether it is a valid prediction.
+
+    Only SURVEY checks the row. ``lowest`` gets the smallest positive probability of each class.
+    """
     k = raw.shape[1]
-    total, negative = 0.0, 0
+    total, n_negative = 0.0, 0
     for j in range(k):
         x[j] = raw[i, j]
         total += x[j]
     if survey:
         for j in range(k):
-            negative += x[j] < 0.0
-        if negative > 0 or not (abs(total - 1.0) <= tolerance and total > _SMALL and total < _LARGE):
+            n_negative += x[j] < 0.0
+        if n_negative > 0 or not (abs(total - 1.0) <= tolerance and total > _SMALL and total < _LARGE):
             return False
     scale = 1.0 / (1.0 + k * smoothing)
     for j in range(k):
         x[j] = x[j] * (scale / total) + smoothing * scale
     if survey:
-        zeros = 0
+        n_zeros = 0
         for j in range(k):
             before[j] += weights[i] * x[j]
-            zeros += x[j] == 0.0
+            n_zeros += x[j] == 0.0
             lowest[j] = x[j] if 0.0 < x[j] < lowest[j] else lowest[j]
-        sums[ZEROS] += zeros
+        sums[ZEROS] += n_zeros
     return True
 
 
-def _wide_log_pass(  # type: ignore[no-untyped-def]
+def _wide_log_pass(
     raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
 ):
-    """The same for many classes: a row is long enough for the vector units by itself. No class is left out."""
+    """One pass for log loss with many classes. The inner loops run over classes, and all classes must be kept."""
     n, k = raw.shape
     x, lowest = np.empty(k), np.full(k, 2.0)
     for i in range(n):
@@ -350,13 +402,13 @@ def _wide_log_pass(  # type: ignore[no-untyped-def]
         sums[VALUE] += weights[i] * log_z
         sums[SIZE] += weights[i] * abs(log_z)
         if todo & WRITE:
-            lost = 0
+            n_lost = 0
             for j in range(k):
                 a = x[j] * factor[j] / z
-                lost += a == 0.0 and x[j] > 0.0
+                n_lost += a == 0.0 and x[j] > 0.0
                 rows[i, j] = a
                 mean[j] += weights[i] * a
-            if lost > 0:
+            if n_lost > 0:
                 return i
         else:
             for j in range(k):
@@ -366,10 +418,8 @@ def _wide_log_pass(  # type: ignore[no-untyped-def]
     return DONE
 
 
-def _wide_brier_pass(  # type: ignore[no-untyped-def]
-    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
-):
-    """The same for many classes."""
+def _wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+    """One pass for the Brier score with many classes. The inner loops run over classes; all classes must be kept."""
     n, k = raw.shape
     x, a, lowest = np.empty(k), np.empty(k), np.full(k, 2.0)
     for i in range(n):
@@ -418,8 +468,12 @@ def _wide_brier_pass(  # type: ignore[no-untyped-def]
 
 
 @_part
-def _newton_step(edges, gradient, matrix, step):  # type: ignore[no-untyped-def]
-    """Solve with the Laplacian of the edges below the diagonal by Cholesky, the last class held; whether that works."""
+def _newton_step(edges, gradient, matrix, step):
+    """Solve for the Newton step, and return whether the curvature is positive definite enough.
+
+    The curvature is the Laplacian of the graph in ``edges``. The step of the last class is 0, which removes the free
+    constant, and the remaining system is solved by Cholesky decomposition in ``matrix``.
+    """
     k = len(gradient)
     m = k - 1
     for c in range(k):
@@ -457,8 +511,8 @@ def _newton_step(edges, gradient, matrix, step):  # type: ignore[no-untyped-def]
 
 
 @_part
-def _length(brier, step, rates):  # type: ignore[no-untyped-def]
-    """The length of a step in the metric of :meth:`baserate.core.problem.Problem.metric`."""
+def _length(brier, step, rates):
+    """The length of a step in the metric of :func:`baserate.core.start.metric`."""
     squares, total, k = 0.0, 0.0, len(step)
     for j in range(k):
         weight = 1.0 / k if brier else rates[j]
@@ -467,25 +521,26 @@ def _length(brier, step, rates):  # type: ignore[no-untyped-def]
     return math.sqrt(max(squares - total * total, 0.0) * (0.5 * k if brier else 1.0))
 
 
-def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo):  # type: ignore[no-untyped-def]
-    """After one pass over a small problem with exact rates, get ready for the next: Newton's step and all around it.
+def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sums, prepared, work, state, todo):
+    """Take one Newton step between two passes over a small problem with exact rates, and prepare the next pass.
 
-    The same as ``core.newton.solve`` does, as long as every step is plainly good. Answers what the next pass
-    has to do, ``DONE`` after the last one, or ``NOT_EASY`` where more is needed than is here. Its numbers are those of
-    that file, written out because the cache on disk would not notice if they changed there.
+    It takes the same steps as :func:`baserate.core.newton.maximise` as long as every step is good, and gives up
+    otherwise. ``before``, ``mean``, ``edges`` and ``sums`` were filled by the last pass. ``shift``, and ``prepared``,
+    which is the shift in the form that a pass needs, are replaced by those of the next pass. ``work`` and ``state``
+    must be kept between calls.
     """
     k = len(rates)
     matrix, gradient, step, last_gradient = work[3:], work[0], work[1], work[2]
     value, noise, predicted, radius = state[POINT_VALUE], state[POINT_NOISE], state[PREDICTED], state[RADIUS]
     earlier, previous, offset, centre = state[EARLIER], state[PREVIOUS], state[FIRST_OFFSET], 0.0
     if todo == SURVEY:
-        away = 0.0
+        distance = 0.0
         for j in range(k):
-            away = max(away, abs(rates[j] - before[j]))
-            # The answer if all rows were their mean; the free constant so that <rates, shift> = 0.
+            distance = max(distance, abs(rates[j] - before[j]))
+            # The solution if all rows were equal to their mean. The free constant is such that <rates, shift> = 0.
             shift[j] = 2.0 * (rates[j] - before[j]) if brier else math.log(rates[j] / before[j])
             centre += rates[j] * shift[j]
-        if not away > 1e-15 or (sums[ZEROS] > 0 and not brier):
+        if not distance > 1e-15 or (sums[ZEROS] > 0 and not brier):
             return NOT_EASY
         for j in range(k):
             shift[j] -= centre
@@ -527,23 +582,23 @@ def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sum
                 return NOT_EASY
             if _length(brier, step, rates) > rules[OVERSHOOT] * radius:
                 return NOT_EASY
-            bend, along = 0.0, 0.0
+            curvature, slope_along_step = 0.0, 0.0
             for c in range(k):
-                along += gradient[c] * step[c]
+                slope_along_step += gradient[c] * step[c]
                 for d in range(c):
-                    bend += edges[c, d] * (step[c] - step[d]) ** 2
+                    curvature += edges[c, d] * (step[c] - step[d]) ** 2
                 centre += rates[c] * (shift[c] + step[c])
-            predicted = along - 0.5 * bend
+            predicted = slope_along_step - 0.5 * curvature
             if not predicted > 0.0:
                 return NOT_EASY
             for j in range(k):
                 shift[j] += step[j] - centre
                 last_gradient[j] = gradient[j]
             if residual < 0.01 * earlier < np.inf and rules[SAFETY] * residual * (residual / earlier) ** 2 <= least:
-                todo = WRITE  # the steps before predict its error
+                todo = WRITE  # the last two steps predict that the error at the next point is small enough
         state[POINT_VALUE], state[POINT_NOISE], state[PREDICTED] = new_value, new_noise, predicted
         state[RADIUS], state[EARLIER], state[PREVIOUS] = radius, earlier, residual
-    # What the next pass starts from: the shift as it wants it, and empty sums.
+    # Prepare the next pass: the shift in the form that it needs, and empty sums.
     low, high = shift[0], shift[0]
     for j in range(k):
         low, high = min(low, shift[j]), max(high, shift[j])
@@ -565,10 +620,10 @@ PASSES = {"log": _log_pass, "brier": _brier_pass, "log wide": _wide_log_pass, "b
 
 @functools.cache
 def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
-    """The pass of a loss for rows of a dtype, from the cache on disk or from the compiler.
+    """The compiled pass for a loss and a dtype, from the cache on disk if it is there.
 
-    One signature serves every memory layout, read-only arrays included: what it would gain to know the layout is less
-    than the second that each further compilation takes.
+    One signature is used for all memory layouts, also of read-only arrays. A signature per layout would save less time
+    than the second that each additional compilation takes.
     """
     table, vector = types.Array(types.float64, 2, "C"), types.Array(types.float64, 1, "C")
     signature = (
@@ -585,7 +640,7 @@ def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
 
 @functools.cache
 def compiled_advance() -> Callable[..., int]:
-    """The step between two passes over a small problem."""
+    """The compiled function ``_advance``, from the cache on disk if it is there."""
     vector, table, fixed = types.float64[::1], types.float64[:, ::1], types.Array(types.float64, 1, "C", readonly=True)
     signature = (
         *(types.boolean, fixed, fixed, types.float64, types.float64),
@@ -595,14 +650,14 @@ def compiled_advance() -> Callable[..., int]:
 
 
 def initial_sums() -> FloatArray:
-    """Empty sums of a pass; the smallest probability starts above 1."""
+    """The array ``sums`` before a pass. The smallest probability starts above 1."""
     sums = np.zeros(N_SUMS)
     sums[LOWEST] = 2.0
     return sums
 
 
 def initial_state() -> FloatArray:
-    """What the step between passes starts from."""
+    """The array ``state`` before the first pass."""
     state = np.zeros(N_STATE)
     state[EARLIER] = state[PREVIOUS] = np.inf
     return state
@@ -612,7 +667,7 @@ def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, 
     try:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
         dispatcher.compile(signature)
-    except Exception:  # no folder that can be written to, a full disk, a damaged file: then each process compiles anew
+    except Exception:  # without a writable folder, on a full disk or with a damaged file, each process compiles again
         dispatcher = njit(**_OPTIONS)(function)
         dispatcher.compile(signature)
     dispatcher.disable_compile()

@@ -35,7 +35,7 @@ from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
 from baserate.passes.numpy_passes import NumpyPasses
-from baserate.support.arrays import FloatArray, rows_of_a_block
+from baserate.support.arrays import FloatArray, rows_per_block
 
 LARGE_VALUES = 100_000
 """Inputs with so many values use kernels by default, even if they have to be compiled first."""
@@ -228,11 +228,11 @@ class NumbaPasses(RowPasses):
         return reading.smoothing, np.inf if reading.normalize else reading.tolerance(self.dtype)
 
     def _in_numpy(self, block: Block, task: Callable[[Block], Any]) -> Any:
-        return total(map(task, block.split(rows_of_a_block(self.model.n_classes))))
+        return total(map(task, block.split(rows_per_block(self.model.n_classes))))
 
     def _write_in_numpy(self, block: Block, shift: FloatArray, check: bool, rows: FloatArray) -> WrittenBlock:
         sums = []
-        for piece in block.split(rows_of_a_block(self.model.n_classes)):
+        for piece in block.split(rows_per_block(self.model.n_classes)):
             written = self.fallback.write(piece, shift, check=check)
             first = piece.start - block.start
             rows[first : first + len(written.rows)] = written.rows

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates
-from baserate.inputs.validation import as_classes, as_rates, by_name, label, listed
+from baserate.inputs.validation import as_classes, as_rates, class_label, quoted, series_to_dict
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
@@ -261,11 +261,11 @@ class Rates(ABC):
             raise BadRates(f"the rates have {n_classes} class, but at least 2 classes are needed")
         if own is not None and classes is not None and set(own) != set(classes):
             raise BadRates(
-                f"the rates have the classes {listed(own)}, but the columns are {listed(classes)}; "
+                f"the rates have the classes {quoted(own)}, but the columns are {quoted(classes)}; "
                 "use the same class names for both"
             )
         if own is not None and len(own) != n_classes:
-            raise BadRates(f"the rates have {len(own)} classes ({listed(own)}), but there are {n_classes} columns")
+            raise BadRates(f"the rates have {len(own)} classes ({quoted(own)}), but there are {n_classes} columns")
         resolved = self._resolved(classes if own is None else own, n_classes)
         if own is None or classes is None or own == classes:
             return replace(resolved, classes=own if classes is None else classes)
@@ -325,7 +325,7 @@ class Rates(ABC):
 
     def _list_by_class(self, texts: Sequence[str]) -> str:
         """One text per class, each after the name of the class; only the first few classes."""
-        names = [label(None, j) for j in range(len(texts))] if self.classes is None else list(map(str, self.classes))
+        names = list(map(str, self.classes or (class_label(None, j) for j in range(len(texts)))))
         shown = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
         more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
         return ", ".join(shown[:_SHOWN] + more)
@@ -350,7 +350,7 @@ def _copy(value: Any) -> Any:
     """Copy an argument, so that later changes by the caller have no effect. Returns a dict, a list or one value."""
     if isinstance(value, Counter):
         return Counter(value)
-    named = by_name(value)
+    named = series_to_dict(value)
     if isinstance(named, Mapping):
         # A Series cannot contain None, so NaN means "unknown" there. In a dict NaN is an error.
         from_series = named is not value

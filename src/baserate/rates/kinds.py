@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from baserate.errors import BadOption, BadRates
-from baserate.inputs.validation import as_rates, is_number, label, one_per_class
+from baserate.inputs.validation import as_rates, class_label, is_number, one_per_class
 from baserate.rates.base import Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet
@@ -229,14 +229,14 @@ def _check_counts(counts: FloatArray, classes: tuple[Any, ...] | None) -> None:
     ):
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
-            raise BadRates(f"the count of {label(classes, j)} is {counts[j]:g}; {rule}")
+            raise BadRates(f"the count of {class_label(classes, j)} is {counts[j]:g}; {rule}")
     if not counts.any():
         raise BadRates("all counts are 0; a survey needs at least one case")
 
 
 def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | None) -> None:
     def of(j: int) -> str:
-        return "" if classes == ("any",) else f" of {label(classes, j)}"
+        return "" if classes == ("any",) else f" of {class_label(classes, j)}"
 
     for side, values in (("lower", low), ("upper", high)):
         bad = ~((values >= 0) & (values <= 1))

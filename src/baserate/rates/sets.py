@@ -96,7 +96,7 @@ class RateSet:
     def is_point(self) -> bool:
         return bool(self.fixed.all())
 
-    def take(self, keep: IndexArray) -> RateSet:
+    def restrict(self, keep: IndexArray) -> RateSet:
         """Restrict the set to the classes ``keep``; all other classes have rate 0."""
         if len(keep) == len(self.low):
             return self

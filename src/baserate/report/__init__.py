@@ -37,7 +37,7 @@ def write_report(path: str | os.PathLike[str], result: Result, **options: Any) -
 
     content = report_content(result, **options)
     pictures = draw_pictures(result, content, options.get("y")) if page_format == "html" else {}
-    with files.whole(path) as file:
+    with files.write_atomically(path) as file:
         file.write(render(page_format, content.page, pictures).encode())
 
 
@@ -46,7 +46,7 @@ def check_report(path: str | os.PathLike[str]) -> str:
     page_format = _FORMATS.get(Path(path).suffix.lower())
     if page_format is None:
         raise BadOption(f"a report must end in .html or .md, unlike {os.fspath(path)}")
-    files.check_place(path)
+    files.check_writable(path)
     if Path(path).is_dir():
         raise BadFile(f"{os.fspath(path)} is a folder")
     for name in ("jinja2", *(["matplotlib"] if page_format == "html" else [])):

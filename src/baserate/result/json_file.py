@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from baserate.errors import BadFile
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 FORMAT = "baserate.adjustment"
 VERSION = 2
@@ -19,7 +19,7 @@ VERSION = 2
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     """Write fields to a JSON file, together with a format name, a version and a checksum."""
     document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
-    with whole(path) as file:
+    with write_atomically(path) as file:
         file.write((json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
 
 

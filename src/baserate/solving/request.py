@@ -13,9 +13,9 @@ from baserate.core.row_model import RowModel
 from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
-from baserate.inputs.columns import classes_named
+from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_classes, as_flag, is_number, listed
+from baserate.inputs.validation import as_classes, as_flag, is_number, quoted
 from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -67,7 +67,7 @@ def parse_request(
     """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
     stop = _as_stop(tol, max_passes)
     reading, is_bounded, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
-    rows = open_rows(replace(source, named_classes=classes_named(rates)))
+    rows = open_rows(replace(source, named_classes=classes_of_rates(rates)))
     k = rows.n_classes
     names = class_names(rows, classes)
     try:
@@ -75,7 +75,7 @@ def parse_request(
     except BadRates as error:
         if rows.columns is None or source.columns is not None:
             raise
-        hint = f"the columns are {listed(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
+        hint = f"the columns are {quoted(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
         raise BadRates(f"{error}; {hint}", options=[*error.options, _COLUMNS]) from None
     check_loss(chosen, k)
     model = RowModel(chosen, is_bounded or chosen.domain == NONNEGATIVE, k, np.arange(k), reading)
@@ -89,7 +89,7 @@ def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] 
         return names
     columns = rows.columns.names
     if names is not None and names != columns and set(names) == set(columns):
-        raise BadOption(f"classes {listed(names)} are the column names in another order; leave classes= out")
+        raise BadOption(f"classes {quoted(names)} are the column names in another order; leave classes= out")
     return names or as_classes(rows.columns.classes, rows.n_classes)
 
 

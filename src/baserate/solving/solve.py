@@ -15,7 +15,7 @@ from baserate.core.search import Names, known_solution
 from baserate.engines import open_rows
 from baserate.errors import BadProbabilities, BadRates, Option
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import label
+from baserate.inputs.validation import class_label
 from baserate.passes import choose_passes
 from baserate.rates import Rates, RatesLike, as_known
 from baserate.rates.sets import RateSet
@@ -72,10 +72,10 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
     new = request.known.estimate()
     unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
     if unseen.size:
-        name = label(names, int(unseen[0]))
+        name = class_label(names, int(unseen[0]))
         raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
     if (new[kept] == 0).any():
-        name = label(names, int(kept[new[kept] == 0][0]))
+        name = class_label(names, int(kept[new[kept] == 0][0]))
         raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
     ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
     shift = np.log(ratio)

@@ -9,7 +9,7 @@ import numpy as np
 
 from baserate.study.tables import ABSOLUTE_ERRORS, MEASURES, SIZES
 from baserate.support.arrays import FloatArray
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def save_all(frame: Frame, folder: Path) -> list[Path]:
             figure = draw(frame, name)
             for suffix, about in ((".png", {"Software": None}), (".svg", {"Date": None})):
                 paths.append(folder / f"{name}{suffix}")
-                with whole(paths[-1]) as file:
+                with write_atomically(paths[-1]) as file:
                     figure.savefig(file, format=suffix[1:], dpi=110, metadata=about)
             plt.close(figure)
     return paths

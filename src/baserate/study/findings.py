@@ -14,7 +14,7 @@ from baserate.study.page import PageContent, write_page
 from baserate.study.reference import Comparison
 from baserate.study.runs import RunSummary
 from baserate.study.tables import read_results, skipped_by_cause
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 Frame = Any  # a pandas DataFrame
 
@@ -87,7 +87,7 @@ class Findings:
 
 def write_json(path: Path, fields: Any) -> None:
     """Write a JSON file atomically."""
-    with whole(path) as file:
+    with write_atomically(path) as file:
         file.write((json.dumps(fields, indent=1) + "\n").encode())
 
 

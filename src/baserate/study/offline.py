@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadOption
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.progress import Progress
 from baserate.study.corpus import Corpus, in_parallel
 from baserate.study.datasets import DATA_SETS, Labelled, load
@@ -87,7 +87,7 @@ class Offline(Corpus):
         ):
             unknown = [name for name in given if name not in known]
             if unknown:
-                raise BadOption(f"there is no {what} {listed(unknown)}; choose from {', '.join(known)}")
+                raise BadOption(f"there is no {what} {quoted(unknown)}; choose from {', '.join(known)}")
 
     def settings(self) -> dict[str, Any]:
         import sklearn

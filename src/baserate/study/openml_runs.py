@@ -26,7 +26,7 @@ from baserate.progress import Progress
 from baserate.study.corpus import Corpus
 from baserate.study.openml_arff import decode_text, read_predictions
 from baserate.study.runs import Rules, rejection_reason, write_run
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 _PAGE = 10_000  # the server's maximum length of a list
 _TIMEOUT = 60.0  # seconds without a response
@@ -287,7 +287,7 @@ class _Collection:
     def write_note(self, name: str, answer: Any) -> Any:
         path = self.folder / "openml-notes" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as file:
+        with write_atomically(path) as file:
             file.write(json.dumps(answer).encode())
         return answer
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadFile, BadOption
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.progress import Progress
 from baserate.study.corpus import Corpus
 from baserate.study.runs import label_text, write_run
@@ -51,7 +51,7 @@ class OwnFiles(Corpus):
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if repeated:
             raise BadOption(
-                f"two files are named {listed(repeated)}; rename one, since runs are named after their files"
+                f"two files are named {quoted(repeated)}; rename one, since runs are named after their files"
             )
         for pattern in self.columns:
             if pattern.count("*") > 1:
@@ -107,7 +107,7 @@ class OwnFiles(Corpus):
             regex = re.compile(re.escape(before) + ("(.*)" if star else "()") + re.escape(after), re.DOTALL)
             matching = [name for name in names if regex.fullmatch(name)]
             if not matching:
-                raise BadFile(f"{table.file} has no column {pattern!r}; its columns are {listed(table.names)}")
+                raise BadFile(f"{table.file} has no column {pattern!r}; its columns are {quoted(table.names)}")
             for name in matching:
                 class_name = name[len(before) : len(name) - len(after)] if star else name
                 if not class_name:
@@ -120,7 +120,7 @@ class OwnFiles(Corpus):
                     )
                 found[class_name] = name
         if len(found) < 2:
-            raise BadFile(f"{table.file}: {listed(self.columns)} is only one column; pass one column per class")
+            raise BadFile(f"{table.file}: {quoted(self.columns)} is only one column; pass one column per class")
         return found
 
     def _features(self, table: _Table, probability_columns: set[str]) -> Sequence[str]:
@@ -166,7 +166,7 @@ class _Table:
             where = f"{self.file}: the label in row {row}, column {name!r},"
             value = values[codes[row]]
             shown = repr(value) if value not in (None, "") else "missing"
-            raise BadFile(f"{where} is {shown}; the classes are {listed(classes)}")
+            raise BadFile(f"{where} is {shown}; the classes are {quoted(classes)}")
         return [known[code] for code in codes]
 
     def numbered(self, name: str) -> IndexArray:
@@ -194,7 +194,7 @@ class _Table:
 
     def _column(self, name: str) -> Any:
         if name not in self.names:
-            raise BadFile(f"{self.file} has no column {name!r}; its columns are {listed(self.names)}")
+            raise BadFile(f"{self.file} has no column {name!r}; its columns are {quoted(self.names)}")
         return self._table[name]
 
 
@@ -219,7 +219,7 @@ def _read(file: Path, label: str) -> Any:
         raise BadFile(f"{file} cannot be read as {kind}: {error}") from None
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if repeated:
-        raise BadFile(f"{file} has more than one column {listed(repeated)}; rename or remove the extra columns")
+        raise BadFile(f"{file} has more than one column {quoted(repeated)}; rename or remove the extra columns")
     if not len(table):
         raise BadFile(f"{file} has no rows")
     return table

@@ -25,7 +25,7 @@ from baserate.study.tables import (
     medians,
     n_tasks,
 )
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 Frame = Any  # a pandas DataFrame
 
@@ -66,7 +66,7 @@ def write_page(content: PageContent, folder: Path) -> list[Path]:
         **{name: table.to_csv(index=False, float_format="%.6g") for name, table in tables.items()},
     }
     for name, text in texts.items():
-        with whole(folder / name) as file:
+        with write_atomically(folder / name) as file:
             file.write(text.encode())
     return [*(folder / name for name in texts), *figures]
 

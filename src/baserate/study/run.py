@@ -20,7 +20,7 @@ import numpy as np
 from baserate.analysis import shifts
 from baserate.analysis.compare import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.losses import Brier, Log
 from baserate.progress import Progress
 from baserate.study.corpus import Corpus, in_parallel
@@ -41,7 +41,7 @@ from baserate.study.reference import compare, possible_tasks, sample_tasks
 from baserate.study.runs import PredictionSet, Rules, Run, RunSummary, read_run
 from baserate.study.settings import digest, versions
 from baserate.study.tasks import ADJUSTERS, ERRORS, Task, tasks_of
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 MEASURES = {"brier": Brier(), "log": Log()}
 """The losses that are measured before and after adjustment."""
@@ -187,7 +187,7 @@ class Study:
         runs = {path: self._read(path) for path in paths}
         part = {(path, fold): parts / f"{path.stem}-{fold}.parquet" for path, run in runs.items() for fold in run.sets}
         if not part:
-            reasons = listed(sorted({run.summary.reason for run in runs.values()}))
+            reasons = quoted(sorted({run.summary.reason for run in runs.values()}))
             raise BadFile(
                 f"there are no predictions to adjust: none of the {len(paths)} runs meets the rules ({reasons})"
             )
@@ -226,7 +226,7 @@ class Study:
         table = pa.concat_tables(tables).replace_schema_metadata({SECONDS: str(seconds)})
         skipped = pc.is_valid(table["skipped"])
         if pc.all(skipped).as_py():
-            causes = listed(sorted(set(table["skipped"].to_pylist())))
+            causes = quoted(sorted(set(table["skipped"].to_pylist())))
             raise BadOption(f"all {len(table)} tasks are impossible: {causes}")
         (self.folder / COMPARISON).unlink(missing_ok=True)  # it belongs to earlier results
         about_task = ["set", "dataset", "model", "fold", "classes", "shift", "error", "skipped"]
@@ -235,7 +235,7 @@ class Study:
             (self.folder / SKIPPED, table.filter(skipped).select(about_task)),
             (self.folder / RESULTS, table.filter(pc.invert(skipped)).drop_columns(["skipped"])),
         ):
-            with whole(path) as file:
+            with write_atomically(path) as file:
                 pq.write_table(rows, file, compression="zstd")
         self._delete_parts()
 
@@ -252,7 +252,7 @@ def _adjust_set(path: Path, fold: int, part: Path, plan: Plan) -> str:
     except BaserateError as error:
         raise BadFile(f"prediction set {data.name}: {error}") from None
     table = pa.Table.from_pylist(rows, schema=_schema())
-    with whole(part) as file:
+    with write_atomically(part) as file:
         spent = {SECONDS: str(time.perf_counter() - start)}
         pq.write_table(table.replace_schema_metadata(spent), file)
     return data.name

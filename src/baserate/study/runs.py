@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from baserate.errors import BadFile, BadOption
 from baserate.support.arrays import FloatArray, IndexArray
-from baserate.support.atomic_files import whole
+from baserate.support.atomic_files import write_atomically
 
 _META = b"baserate.run"
 _ROW_SUM_TOLERANCE = 1e-3  # probabilities in files are often rounded to a few digits
@@ -130,7 +130,7 @@ def write_run(
     about = {"dataset": dataset, "model": model, "classes": list(classes), "source": source}
     table = pa.table(columns).replace_schema_metadata({_META: json.dumps(about)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as file:
+    with write_atomically(path) as file:
         pq.write_table(table, file, compression="zstd")
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-CACHED = 1 << 16
+BLOCK_VALUES = 1 << 16
 """Values per block for NumPy: 512 KiB of float64 fit into a core's cache and outweigh the cost of the Python calls."""
 
 
-def rows_of_a_block(n_classes: int) -> int:
+def rows_per_block(n_classes: int) -> int:
     """Rows per block for NumPy.
 
     A block has at least k rows: the sums over m rows are products of a (k, m) and an (m, k) matrix, which are slow if
     m is smaller than k.
     """
-    return max(CACHED // n_classes, n_classes, 64)
+    return max(BLOCK_VALUES // n_classes, n_classes, 64)
 
 
 FloatArray = NDArray[np.float64]

@@ -26,7 +26,7 @@ _MIN_AGE = 60  # Seconds. A younger temporary file may belong to a process that 
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing. It replaces an existing file when the block ends without an error."""
     staging = start_staging(path)
     try:
@@ -38,7 +38,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
+def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise if a path cannot be written. Called before long computations, so that they are not done in vain."""
     folder = _link_target(path).parent
     if not folder.is_dir():

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from baserate.errors import BadFile, BadOption, BadProbabilities
-from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Choice, Columns, as_names
+from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Columns, ColumnSelection, as_names
 from baserate.inputs.reading import Naming
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ class Table:
             self.starts.append(self.starts[-1] + part.n_rows)
 
     @classmethod
-    def open(cls, where: Any, choice: Choice, *, weight: Any, out: Any) -> Table:
+    def open(cls, where: Any, choice: ColumnSelection, *, weight: Any, out: Any) -> Table:
         """Find the files and their columns, and prepare the files for repeated reading.
 
         Parameters
         ----------
         where : Files, path, list of paths, or pyarrow.dataset.Dataset
-        choice : Choice
+        choice : ColumnSelection
             Which columns hold the probabilities.
         weight : str or None
             The column with row weights.
@@ -115,9 +115,9 @@ class Table:
         parts[0].format.unify_types(parts)
         table = cls(parts, columns, weight, destination)
         if destination is not None:
-            from baserate.tables.conversion import schemas_of
+            from baserate.tables.conversion import output_schemas
 
-            destination.check_columns(parts, schemas_of(table)[0], columns)
+            destination.check_columns(parts, output_schemas(table)[0], columns)
         if table.n_rows == 0:
             raise BadFile(f"{parts[0].name} has no rows" if len(parts) == 1 else f"the {len(parts)} files have no rows")
         return table
@@ -147,13 +147,13 @@ class FileNaming(Naming):
         return f"row {i - self.starts[number]} of {self.files[number]}"
 
 
-def _single_name(choice: Choice) -> str | None:
+def _single_name(choice: ColumnSelection) -> str | None:
     """The option ``columns`` if it is one name and not a pattern."""
     names = [choice.columns] if isinstance(choice.columns, str) else as_names(choice.columns or ())
     return names[0] if len(names) == 1 and "*" not in str(names[0]) else None
 
 
-def _select_columns(part: Part, choice: Choice) -> Columns:
+def _select_columns(part: Part, choice: ColumnSelection) -> Columns:
     if part.fixed_columns is not None:
         return choice.in_order(part.fixed_columns, part.name)
     names = part.schema.names
@@ -164,7 +164,7 @@ def _select_columns(part: Part, choice: Choice) -> Columns:
     _check_numeric(part, columns.names)
     if len(columns.names) == 1 and choice.columns is None and not choice.ordered:
         raise BadOption(
-            f"{part.name} has the columns {listed(names)}; only {columns.names[0]!r} is a class that the rates name. "
+            f"{part.name} has the columns {quoted(names)}; only {columns.names[0]!r} is a class that the rates name. "
             f"{SELECT_COLUMNS}",
             options=[COLUMN_PATTERN, COLUMN_LIST],
         )
@@ -174,7 +174,7 @@ def _select_columns(part: Part, choice: Choice) -> Columns:
     return columns
 
 
-def _column_of_positive_class(names: list[str], choice: Choice) -> Columns | None:
+def _column_of_positive_class(names: list[str], choice: ColumnSelection) -> Columns | None:
     """The column of class "x" if the adjustment was fitted on a single column and has the classes "not x" and "x"."""
     if not choice.ordered or choice.named is None or len(choice.named) != 2 or choice.named[0] in names:
         return None
@@ -193,7 +193,7 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
         raise BadOption("for files, sample_weight must be the name of a column with weights")
     if weight not in part.schema.names:
         raise BadOption(
-            f"{part.name} has no column {weight!r} with weights; its columns are {listed(part.schema.names)}"
+            f"{part.name} has no column {weight!r} with weights; its columns are {quoted(part.schema.names)}"
         )
     if weight in columns.names:
         raise BadOption(f"column {weight!r} cannot contain both probabilities and weights")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # not 007, which would become 7
 
 
-def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
+def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """NumPy dtype for a column of this type: floating types are kept, all others become float64."""
     return np.dtype(kind.to_pandas_dtype()) if pa.types.is_floating(kind) else np.dtype(np.float64)
 
 
-def numbers(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) -> NDArray[Any]:
+def column_to_numpy(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) -> NDArray[Any]:
     """A column as a NumPy array. Missing values become NaN."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -36,7 +36,7 @@ def numbers(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) -> NDArray
     return np.asarray(values).astype(dtype, copy=False)
 
 
-def schemas_of(table: Table) -> list[pa.Schema]:
+def output_schemas(table: Table) -> list[pa.Schema]:
     """The schema of each part after the adjustment. Columns with probabilities have a floating type.
 
     If all parts are written to one file, it also gets the columns that are encoded in the paths of the parts.
@@ -53,7 +53,7 @@ def _common_schema(schemas: list[pa.Schema]) -> pa.Schema:
     return pa.schema([f.with_nullable(f.name in nullable) for f in schemas[0]], metadata=schemas[0].metadata)
 
 
-def replaced(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
+def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
     """Rows of a part with adjusted probabilities.
 
     Parameters

@@ -18,7 +18,7 @@ import pyarrow.csv as pcsv
 
 from baserate.errors import BadFile, Option
 from baserate.inputs.columns import COLUMN_LIST
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.tables.arrow_files import ArrowPart
 from baserate.tables.base import Format, OutputFile, Part, Piece, Source, Writer, name_file_in_errors
 from baserate.tables.dialect import Dialect
@@ -282,7 +282,7 @@ class Csv(Format):
             return None
         bad = [field.name for field in schema if not _has_text_form(field.type)]
         return (
-            f"the columns {listed(bad)} contain lists, structs, bytes or other values without a text form"
+            f"the columns {quoted(bad)} contain lists, structs, bytes or other values without a text form"
             if bad
             else None
         )

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.columns import Columns
-from baserate.inputs.validation import listed
-from baserate.support.atomic_files import Staging, check_place, start_staging
+from baserate.inputs.validation import quoted
+from baserate.support.atomic_files import Staging, check_writable, start_staging
 from baserate.tables import formats
 from baserate.tables.base import Format, OutputFile, Part, Writer
 from baserate.tables.dialect import Dialect
@@ -76,7 +76,7 @@ class Destination:
             self._check_path(parts)
 
     def _check_path(self, parts: Sequence[Part]) -> None:
-        check_place(self.path)
+        check_writable(self.path)
         if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
             raise BadOption(f"{self.path} exists and is not a table; choose a name with a suffix, such as .parquet")
         output = self.path.resolve()
@@ -112,7 +112,7 @@ class Destination:
         output_format = self.format or part.format
         lost = [name for one in parts for name in one.format_specific]
         if lost and (output_format.name != part.format.name or (len(parts) > 1 and not self.is_folder)):
-            raise BadOption(f"{self.path} would lose {listed(lost)}; write to a folder, or to {part.format.name}")
+            raise BadOption(f"{self.path} would lose {quoted(lost)}; write to a folder, or to {part.format.name}")
         reason = output_format.unsupported_reason(schema, part, OutputFile(str(self.path), 0, columns, self.dialect))
         if reason is not None:
             raise BadOption(

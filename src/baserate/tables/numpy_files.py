@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from baserate.errors import BadFile, BadOption, Option
 from baserate.inputs.columns import Columns
-from baserate.inputs.validation import as_matrix, listed
+from baserate.inputs.validation import as_matrix, quoted
 from baserate.tables.base import BATCH_ROWS, Format, OutputFile, Part, Piece, Source, Writer
 from baserate.tables.dialect import Dialect
 
@@ -102,7 +102,7 @@ class Npy(Format):
 
     def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
         lost = [name for name in schema.names if name not in output.columns.names]
-        return f"it contains only one matrix, so the columns {listed(lost)} would be lost" if lost else None
+        return f"it contains only one matrix, so the columns {quoted(lost)} would be lost" if lost else None
 
 
 class NpyWriter(Writer):
@@ -149,7 +149,7 @@ class Npz(Format):
 
     def unsupported_reason(self, schema: pa.Schema, template: Part, output: OutputFile) -> str | None:
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        return f"the columns {listed(nested)} contain lists or structs" if nested else None
+        return f"the columns {quoted(nested)} contain lists or structs" if nested else None
 
 
 class NpzWriter(Writer):
@@ -211,12 +211,12 @@ def _choose_matrix(arrays: dict[str, NDArray[Any]], array_name: str | None, name
     """Name of the array that holds the predictions."""
     matrices = [n for n, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiub"]
     if array_name is not None and array_name not in matrices:
-        raise BadOption(f"columns is {array_name!r}, but the matrices of {name} are {listed(matrices)}")
+        raise BadOption(f"columns is {array_name!r}, but the matrices of {name} are {quoted(matrices)}")
     if array_name is None and not matrices:
         raise BadOption(f"{name} contains no matrix of numbers")
     if array_name is None and len(matrices) > 1:
         raise BadOption(
-            f"{name} contains {len(matrices)} matrices, {listed(matrices)}; select one by {_ARRAY_NAME}",
+            f"{name} contains {len(matrices)} matrices, {quoted(matrices)}; select one by {_ARRAY_NAME}",
             options=[_ARRAY_NAME],
         )
     return matrices[0] if array_name is None else array_name

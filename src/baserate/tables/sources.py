@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from baserate.errors import BadFile, BadOption
-from baserate.inputs.validation import listed
+from baserate.inputs.validation import quoted
 from baserate.tables import formats
 from baserate.tables.base import Part, Source
 from baserate.tables.dialect import Dialect
@@ -169,7 +169,7 @@ def _check_same_columns(parts: Sequence[Part]) -> None:
         missing = [name for name in types if name not in set(names)]
         extra = [name for name in names if name not in types]
         if missing or extra:
-            problem = f"has no column {listed(missing)}" if missing else f"has the additional columns {listed(extra)}"
+            problem = f"has no column {quoted(missing)}" if missing else f"has the additional columns {quoted(extra)}"
             raise BadFile(f"the files have different columns: compared with {first.name}, {part.name} {problem}")
         for field in part.schema:
             if field.type != types[field.name]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadOption, BadProbabilities
-from baserate.inputs.columns import Choice, Columns
-from baserate.inputs.validation import as_matrix, listed
+from baserate.inputs.columns import Columns, ColumnSelection
+from baserate.inputs.validation import as_matrix, quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +113,13 @@ def known_lengths(collection: Any) -> tuple[int, ...] | None:
     return tuple(int(size) for size in chunks[0])
 
 
-def partitioned(probs: Any, choice: Choice, *, what: str = "probs") -> Partitions:
+def partitioned(probs: Any, choice: ColumnSelection, *, what: str = "probs") -> Partitions:
     """The rows of a Dask collection.
 
     Parameters
     ----------
     probs : Dask array or dataframe
-    choice : Choice
+    choice : ColumnSelection
         What is known about the columns of a dataframe.
     what : str
     """
@@ -149,10 +149,10 @@ def _array(probs: Any, what: str) -> Partitions:
     return Partitions(probs, None, int(probs.shape[1]), probs.dtype, lengths, what)
 
 
-def _dataframe(probs: Any, choice: Choice, what: str) -> Partitions:
+def _dataframe(probs: Any, choice: ColumnSelection, what: str) -> Partitions:
     there = list(probs.columns)
     if len(set(there)) < len(there):
-        raise BadProbabilities(f"{what} has several columns of one name among {listed(there)}; rename them")
+        raise BadProbabilities(f"{what} has several columns of one name among {quoted(there)}; rename them")
     # A fitted adjustment finds the columns of its classes among others.
     columns = choice.among(there, what=what, all_of=not (choice.ordered and choice.named))
     dtypes = list(probs[list(columns.names)].dtypes)

@@ -20,10 +20,10 @@ from baserate.engines.dask.collections import Partitions, is_partitioned, partit
 from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.rows import STRIDE, DaskRows
 from baserate.engines.memory import MemoryEngine
-from baserate.inputs.dataframes import take_apart
+from baserate.inputs.dataframes import split_dataframe
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
-from baserate.support.arrays import CACHED, FloatArray
+from baserate.support.arrays import BLOCK_VALUES, FloatArray
 
 T = TypeVar("T")
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -57,7 +57,7 @@ class DaskEngine(Engine):
             return None
         partitions = partitioned(source.probs, source.choice, what=source.argument)
         if partitions.columns is not None:
-            take_apart(partitions.meta, partitions.names, what=partitions.what)  # rejects columns without numbers
+            split_dataframe(partitions.meta, partitions.names, what=partitions.what)  # rejects columns without numbers
         return cls(partitions, DaskRows(partitions, source.sample_weight))
 
     def __init__(self, partitions: Partitions, rows: DaskRows) -> None:
@@ -85,20 +85,20 @@ class DaskEngine(Engine):
         names = None if self._partitions.columns is None else self._partitions.columns.names
         return Naming(names) if self._rows.counted else PartitionNaming(names)
 
-    def map(self, task: Callable[[Block], T], block_values: int = CACHED) -> Iterator[T]:
+    def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
         for results in self._run(workers.all_results, _pickled(task), block_values):
             yield from results
 
-    def sum(self, task: Callable[[Block], S], block_values: int = CACHED) -> S:
+    def sum(self, task: Callable[[Block], S], block_values: int = BLOCK_VALUES) -> S:
         parts = self._run(workers.summed, _pickled(task), block_values)
         return total(part for part in parts if part is not None)  # an empty partition has no sums
 
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> Iterator[Any]:
+    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         self._answer = PickledTask(_pickled(task), block_values)
         parts = self._run(workers.written_sums, *self._answer)
         return (part for part in parts if part is not None)
 
-    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = CACHED) -> None:
+    def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         self._answer = PickledTask(_pickled(task), block_values)
 
     def answer(self) -> Any:
@@ -111,7 +111,7 @@ class DaskEngine(Engine):
         lengths = self._rows.lengths if self._rows.counted else None
         meta = np.empty((0, source.n_classes))
         if source.names is not None:
-            meta = take_apart(source.meta, source.names, selected=True)[1].wrap(meta)
+            meta = split_dataframe(source.meta, source.names, selected=True)[1].wrap(meta)
         return source.like(parts, lengths, meta)
 
     def reopen(self) -> Self:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, total
 from baserate.errors import BadWeights, BaserateError
-from baserate.inputs.dataframes import Frame, take_apart
+from baserate.inputs.dataframes import Frame, split_dataframe
 from baserate.inputs.validation import as_matrix
-from baserate.support.arrays import CACHED, FloatArray, IndexArray, rows_of_a_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -118,7 +118,7 @@ def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> tuple[NDA
 def matrix_of(part: Any, place: Place) -> tuple[NDArray[Any], Frame | None]:
     """The matrix of a partition, and what else it was if it is a dataframe."""
     if place.names is not None:
-        raw, frame = take_apart(part, place.names, selected=True)
+        raw, frame = split_dataframe(part, place.names, selected=True)
     else:
         raw, frame = as_matrix(part) if len(part) else np.asarray(part), None
     return (raw if place.dtype is None else np.asarray(raw, dtype=place.dtype)), frame
@@ -163,7 +163,7 @@ def _results(run: Callable[[Block], Any], part: Any, weights: Any, place: Place,
 
 
 def _blocks(raw: NDArray[Any], weights: Any, place: Place, block_values: int) -> Iterator[Block]:
-    block_rows = max(block_values * rows_of_a_block(raw.shape[1]) // CACHED, 1)
+    block_rows = max(block_values * rows_per_block(raw.shape[1]) // BLOCK_VALUES, 1)
     largest, share = place.scale
     own = None if weights is None else _as_numbers(weights) / largest / share
     equal = np.full(min(block_rows, len(raw)), 1.0 / max(place.n_rows, 1))
