@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from support import Array
 
+from baserate.core import newton
 from baserate.core.newton import Evaluate, Point, Target, learn_curvature, maximise
 from baserate.rates.sets import RateSet
 
@@ -166,3 +169,141 @@ def test_a_learned_curvature_satisfies_the_secant_equation() -> None:
     assert np.linalg.eigvalsh(after.curvature).min() > -1e-12
     outside = learn_curvature(Point(step, -np.inf, RATES, RATES, np.zeros((0, 0)), 0.0), before)
     assert outside.curvature is estimate
+
+
+def scripted(*points: Point) -> Evaluate:
+    """A function whose values are given in advance, whatever the shift."""
+    waiting = list(points)
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        there = waiting.pop(0)
+        return point(shift, there.value, there.gradient, there.curvature, there.noise)
+
+    return evaluate
+
+
+SLOPE = CENTRE @ [0.1, 0.0, -0.1]
+
+
+def test_a_start_that_was_evaluated_on_purpose_is_kept_below_zero() -> None:
+    start = point(CENTRE @ [1.0, 0, 0], -0.5, SLOPE, CENTRE, 1e-16)
+    there = scripted(point(np.zeros(3), 0.3, 0 * SLOPE, CENTRE, 1e-16))
+    solution = maximise(there, start, METRIC, EXACT, Target(1e-10, 50))
+    assert solution.converged
+    assert solution.n_passes == 2
+    assert np.abs(solution.point.shift).max() > 0.5
+
+
+def test_a_start_outside_the_domain_is_replaced_by_zero_and_counted() -> None:
+    outside = point(np.zeros(3), -np.inf, np.full(3, np.nan), CENTRE, 0.0)
+    at_zero = point(np.zeros(3), 0.0, 0 * SLOPE, CENTRE, 1e-16)
+    for start in (np.array([5.0, -5, 0]), point(np.array([5.0, -5, 0]), -np.inf, np.full(3, np.nan), CENTRE, 0.0)):
+        evaluated = (outside, at_zero) if isinstance(start, np.ndarray) else (at_zero,)
+        solution = maximise(scripted(*evaluated), start, METRIC, EXACT, Target(1e-10, 50))
+        assert solution.converged
+        assert solution.n_passes == 2
+        assert not solution.point.shift.any()
+
+
+@pytest.mark.parametrize(("value", "returned"), [(0.2, 0.2), (0.9, 0.9), (-0.2, 0.5)])
+def test_short_of_the_target_the_most_accurate_point_is_returned_unless_it_guarantees_less_than_nothing(
+    value: float, returned: float
+) -> None:
+    start = point(CENTRE @ [1.0, 0, 0], 0.5, SLOPE, 1e-3 * CENTRE, 1e-16)
+    lower_but_nearer = point(np.zeros(3), value, 0.01 * SLOPE, CENTRE, 1e-16)
+    solution = maximise(scripted(lower_but_nearer), start, METRIC, EXACT, Target(1e-10, 2))
+    assert not solution.converged
+    assert solution.point.value == returned
+
+
+def test_sixty_failed_steps_in_a_row_end_the_search() -> None:
+    start = point(np.zeros(3), 0.5, SLOPE, CENTRE, 1e-16)
+    calls = []
+
+    def always_lower(shift: Array, previous: Point | None = None) -> Point:
+        calls.append(shift)
+        return point(shift, 0.4, SLOPE, CENTRE, 1e-16)
+
+    solution = maximise(always_lower, start, METRIC, EXACT, Target(1e-10, 500))
+    assert not solution.converged
+    assert len(calls) == 60
+    lengths = [float(np.linalg.norm(CENTRE @ (shift - start.shift))) for shift in calls]
+    for before, after in itertools.pairwise(lengths[:20]):
+        assert 0.15 * before <= after <= 0.32 * before  # a quarter of the failed step, within the accuracy of a step
+
+
+def test_relative_accuracy_costs_at_most_six_passes_after_the_tolerance_is_reached() -> None:
+    # Each step removes half of the error, and a rate of 1e-9 would need thirty of them to have its digits right.
+    rates = np.array([1e-9, 0.4, 0.6 - 1e-9])
+    peak = CENTRE @ [2.0, -2.0, 4.0]
+    residuals = []
+
+    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+        away = shift - peak
+        there = Point(shift, float(1 - 0.5 * away @ CENTRE @ away), rates, rates + CENTRE @ away, 2 * CENTRE, 1e-16)
+        residuals.append(there.residual)
+        return there
+
+    solution = maximise(evaluate, np.zeros(3), CENTRE, RateSet.point(rates), Target(1e-4, 500))
+    assert solution.converged
+    assert sum(residual <= 1e-4 for residual in residuals) == 6
+    assert solution.point.residual == min(residuals)
+
+
+def test_a_rate_of_zero_that_is_exactly_reached_satisfies_the_target() -> None:
+    rates = np.array([0.0, 0.4, 0.6])
+    assert Target(1e-10, 5).satisfied(Point(np.zeros(3), 0.0, rates, rates, CENTRE, 0.0))
+    off = np.array([1e-12, 0.4, 0.6 - 1e-12])
+    assert not Target(1e-10, 5).satisfied(Point(np.zeros(3), 0.0, rates, off, CENTRE, 0.0))
+
+
+def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        root = rng.normal(size=(3, 3)) @ CENTRE * 10.0 ** rng.uniform(-3, 0)
+        here = point(CENTRE @ rng.normal(size=3), 0.0, CENTRE @ rng.normal(size=3), root.T @ root + 1e-9 * CENTRE, 0.0)
+        newton_length = newton._length(newton.newton_step(here, EXACT) - here.shift, METRIC)
+        radius = newton_length * 10.0 ** rng.uniform(-4, -0.5)
+        new, predicted = newton._propose(here, METRIC, EXACT, radius)
+        assert 0.7 * radius <= newton._length(new - here.shift, METRIC) <= 1.2 * radius
+        assert predicted > 0
+
+
+def test_where_rounding_hides_the_gain_it_is_computed_from_the_slopes() -> None:
+    step = CENTRE @ [1e-9, 0, -1e-9]
+    for noise in (1e-12, 1e-10):
+        here, there = point(np.zeros(3), 1.0, SLOPE, CENTRE, noise), point(step, 1 - 1e-12, 0.5 * SLOPE, CENTRE, noise)
+        assert newton._gain(here, there, step) == pytest.approx(0.75 * SLOPE @ step, rel=1e-12)
+    clear = point(step, 1.0 + 1e-6, SLOPE, CENTRE, 1e-12)
+    assert newton._gain(here, clear, step) == pytest.approx(1e-6)
+    assert newton._gain(here, point(step, -np.inf, SLOPE, CENTRE, 0.0), step) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "order", "expected"),
+    [
+        (1e-2, 1e-5, 2, 1e-5 * 1e-6),
+        (1e-2, 1e-5, 1, 1e-5 * 1e-3),
+        (1e-2, 1e-3, 2, np.inf),  # slower than Newton's method near its solution
+        (1e-2, 2e-3, 1, np.inf),
+        (np.inf, 1e-9, 2, np.inf),
+    ],
+)
+def test_the_error_of_the_next_step_is_predicted_from_the_last_two(
+    before: float, now: float, order: int, expected: float
+) -> None:
+    assert newton._next_error(before, now, order) == pytest.approx(expected)
+
+
+def test_the_predicted_gain_is_that_of_the_quadratic_model() -> None:
+    rng = np.random.default_rng(5)
+    box = RateSet.box(np.array([0.1, 0.1, 0.3]), np.array([0.4, 0.5, 0.7]))
+    for _ in range(50):
+        root = rng.normal(size=(3, 3)) @ CENTRE
+        curvature, mean, shift, new = root.T @ root, rng.dirichlet(np.ones(3)), rng.normal(size=3), rng.normal(size=3)
+        wanted = box.support(shift, mean)
+        here = Point(shift, 0.0, wanted, mean, curvature, 0.0)
+        step = new - shift
+        model = -mean @ step - 0.5 * step @ curvature @ step
+        rise = new @ box.support(new, mean) - shift @ wanted
+        assert newton._predicted_gain(here, box, new) == pytest.approx(model + rise, abs=1e-12)

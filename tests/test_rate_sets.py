@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from support import Array
 
 import baserate as br
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.sets import Ball, RateSet, _leave_ball
 
 CENTRE = np.array([0.5, 0.3, 0.2])
 EUCLIDEAN = Ball(CENTRE, np.ones(3), 0.1)
@@ -411,13 +411,13 @@ def test_support_of_a_restriction_agrees_with_a_cone_solver() -> None:
 
 def test_restriction_keeps_the_stated_bounds_of_its_classes() -> None:
     low, high = np.array([0.1, 0.0, 0.0, 0.0]), np.array([0.2, 0.0, 0.5, 1.0])
-    part = RateSet.box(low, high).take(np.array([0, 2, 3]))
+    part = RateSet.box(low, high).restrict(np.array([0, 2, 3]))
     np.testing.assert_allclose(part.bounds(), TIGHTENED)
     np.testing.assert_array_equal(part.stated, STATED)
-    unstated = RateSet(low, high).take(np.array([0, 2, 3]))
+    unstated = RateSet(low, high).restrict(np.array([0, 2, 3]))
     np.testing.assert_array_equal(unstated.stated, STATED)
     whole = RateSet.box(*STATED)
-    assert whole.take(np.arange(3)) is whole
+    assert whole.restrict(np.arange(3)) is whole
 
 
 def test_without_some_classes_agrees_with_linear_programming() -> None:
@@ -523,3 +523,27 @@ def test_curvature_is_zero_where_the_ball_does_not_bind() -> None:
     np.testing.assert_array_equal(huge.support_curvature(shift, corner), nothing)
     on_sphere = whole_simplex(EUCLIDEAN).support(shift, CENTRE)
     np.testing.assert_array_equal(whole_simplex(EUCLIDEAN).support_curvature(np.ones(3), on_sphere), nothing)
+
+
+# The way out of a ball
+
+
+@every_ball
+def test_the_line_from_inside_a_ball_to_outside_is_cut_at_its_sphere(ball: Ball) -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(50):
+        direction = rng.normal(size=3)
+        inside = ball.centre + rng.random() * 0.9 * ball.radius * direction / np.sqrt(ball.scale @ direction**2)
+        outside = inside + rng.normal(size=3) * 10.0 ** rng.uniform(0.5, 2)
+        found = _leave_ball(ball, inside, outside)
+        assert ball.distance(found) == pytest.approx(ball.radius, rel=1e-12)
+        fraction = (found - inside) / (outside - inside)
+        assert 0 < fraction[0] < 1
+        np.testing.assert_allclose(fraction, fraction[0], rtol=1e-9)
+
+
+def test_the_line_from_the_sphere_outwards_is_cut_where_it_starts() -> None:
+    ball = Ball(CENTRE, np.ones(3), 0.1)
+    on_sphere = CENTRE + 0.1 * np.array([1.0, 0.0, 0.0])
+    outside = CENTRE + np.array([1.1, 0.2, 0.0])
+    np.testing.assert_allclose(_leave_ball(ball, on_sphere, outside), on_sphere, atol=1e-12)

@@ -259,9 +259,10 @@ def choose_mutants(settings: Settings, parts: Sequence[str]) -> list[Mutant]:
 
 def _mutant(file: str, candidate: Candidate, code: str, mutated: str) -> Mutant:
     old, new = code.splitlines(), mutated.splitlines()
-    line = next((i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), candidate.start[0] - 1)
-    after = "" if candidate.operator == "RemoveDecorator" else new[line].strip()
-    return Mutant(file, line + 1, candidate.operator, old[line].strip(), after, mutated)
+    removed = candidate.operator == "RemoveDecorator"
+    different = (i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1])
+    line = candidate.start[0] - 1 if removed else next(different)
+    return Mutant(file, line + 1, candidate.operator, old[line].strip(), "" if removed else new[line].strip(), mutated)
 
 
 # Running the tests
