@@ -140,7 +140,7 @@ def begin(
     if survey is None:
         survey, n_surveys = dual.survey(), 1
     search = Search(dual, survey, stop, other_passes=n_surveys)
-    if present is None:
+    if present is None or len(dual.model.kept_classes) == 1:
         return search
     shift = nearer_start(dual.model, dual.kept_rate_set, search.mean_start, present)
     return replace(search, start=Start(shift))
