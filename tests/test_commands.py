@@ -1,14 +1,16 @@
-"""The commands as people meet them: a real process, its output, its exit code, and what it leaves behind."""
+"""The commands, each run as a process: output, exit code, and the files that it writes."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
+from baserate.cli.exit_handling import as_command_line, signals_as_interrupts
 from baserate.cli.progress_bar import progress_bar
+from baserate.errors import Option, respell
 
 RATES = "cat=0.2,dog=0.5,owl=0.3"
 COLUMNS = ["p_cat", "p_dog", "p_owl"]
@@ -50,15 +54,15 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    # As a user has it: small files wait for no kernels.
+    # The default setting for compiled kernels, which a user has.
     return {k: v for k, v in os.environ.items() if k != "BASERATE_KERNELS"} | more
 
 
 def run(folder: Path, *arguments: str, code: int = 0, **options: Any) -> Any:
     options = {"text": True, "capture_output": True, "env": environment(), "timeout": 60} | options
-    done = subprocess.run(command(*arguments), cwd=folder, check=False, **options)
-    assert done.returncode == code, done.stderr
-    return done
+    process = subprocess.run(command(*arguments), cwd=folder, check=False, **options)
+    assert process.returncode == code, process.stderr
+    return process
 
 
 def adjusted(rates: Any = (0.2, 0.5, 0.3), **options: Any) -> np.ndarray:
@@ -69,13 +73,15 @@ def matrix(rows: pa.Table) -> np.ndarray:
     return np.column_stack([rows.column(name).to_numpy() for name in COLUMNS])
 
 
-def test_adjust_and_what_it_says(folder: Path) -> None:
+def test_adjust_writes_rows_shift_and_report(folder: Path) -> None:
     arguments = ("--save-shift", "shift.json", "--report", "report.html")
-    done = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", *arguments)
-    assert "Bounded adjustment for Log(): 60 rows, 3 classes" in done.stdout
-    assert "wrote out.csv, shift.json, report.html in " in done.stdout
-    assert "\x1b" not in done.stdout + done.stderr, "no colours and no bars where nobody looks"
-    assert not done.stderr
+    process = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", *arguments)
+    assert "Bounded adjustment for Log(): 60 rows, 3 classes" in process.stdout
+    assert "wrote out.csv, shift.json, report.html in " in process.stdout
+    assert "\x1b" not in process.stdout + process.stderr, (
+        "no colours and no progress bar unless the output is a terminal"
+    )
+    assert not process.stderr
     np.testing.assert_allclose(matrix(pa.csv.read_csv(folder / "out.csv")), adjusted(), atol=1e-12)
     page = (folder / "report.html").read_text()
     assert "The mean log loss of these rows falls by at least" in page
@@ -84,11 +90,11 @@ def test_adjust_and_what_it_says(folder: Path) -> None:
     np.testing.assert_allclose(shift.apply(predictions()), adjusted(), atol=1e-12)
 
 
-def test_adjust_for_scripts(folder: Path) -> None:
+def test_adjust_prints_json_or_nothing_for_scripts(folder: Path) -> None:
     options = ("--loss", "brier", "--unbounded", "--columns", "p_*", "--json")
-    done = run(folder, "adjust", "in.parquet", "--rates", "0.2,0.5,0.3", "--out", "out", *options)
+    process = run(folder, "adjust", "in.parquet", "--rates", "0.2,0.5,0.3", "--out", "out", *options)
     known = br.adjust(predictions(), [0.2, 0.5, 0.3], loss="brier", bounded=False)
-    found = json.loads(done.stdout)
+    found = json.loads(process.stdout)
     assert (found["rows"], found["converged"], found["out"]) == (60, True, "out")
     assert found["loss_reduction"] == pytest.approx(known.certificate.loss_reduction, abs=1e-12)
     assert [one["class"] for one in found["classes"]] == ["cat", "dog", "owl"]
@@ -98,20 +104,20 @@ def test_adjust_for_scripts(folder: Path) -> None:
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
-def test_rates_in_every_form(folder: Path) -> None:
+def test_every_form_of_rates_is_accepted(folder: Path) -> None:
     (folder / "rates.csv").write_text("class,rate\ndog,0.5\ncat,0.2\nowl,30%\n")
     (folder / "bounds.json").write_text('{"dog": [0.55, 0.6]}')
-    for said, known in (
+    for text, rates in (
         ("rates.csv", [0.2, 0.5, 0.3]),
         ("bounds.json", br.Rates.between([None, 0.55, None], [None, 0.6, None])),
         ("counts:cat=20,dog=50,owl=30", br.Rates.from_counts([20, 50, 30], 0.9)),
     ):
-        found = json.loads(run(folder, "fit", "in.csv", "--rates", said, "--confidence", "0.9", "--json").stdout)
-        shift = br.adjust(predictions(), known).shift
+        found = json.loads(run(folder, "fit", "in.csv", "--rates", text, "--confidence", "0.9", "--json").stdout)
+        shift = br.adjust(predictions(), rates).shift
         np.testing.assert_allclose([one["shift"] for one in found["classes"]], shift, atol=1e-9)
 
 
-def test_fit_apply_and_prior(folder: Path) -> None:
+def test_fit_apply_and_prior_give_the_results_of_the_library(folder: Path) -> None:
     fitted = run(folder, "fit", "in.parquet", "--rates", RATES, "--save-shift", "shift.json")
     assert "converged in" in fitted.stdout
     assert sorted(p.name for p in folder.iterdir()) == ["in.csv", "in.parquet", "shift.json"]
@@ -119,13 +125,13 @@ def test_fit_apply_and_prior(folder: Path) -> None:
     assert applied.stdout == "wrote out.parquet\n"
     np.testing.assert_allclose(matrix(pq.read_table(folder / "out.parquet")), adjusted(), atol=1e-12)
     old = "cat=0.5,dog=0.25,owl=0.25"
-    done = run(folder, "prior", "in.csv", "--old-rates", old, "--rates", RATES, "--out", "ppa.feather")
-    assert "Prior probability adjustment: 60 rows, 3 classes" in done.stdout
+    process = run(folder, "prior", "in.csv", "--old-rates", old, "--rates", RATES, "--out", "ppa.feather")
+    assert "Prior probability adjustment: 60 rows, 3 classes" in process.stdout
     known = br.prior_adjust(predictions(), [0.5, 0.25, 0.25], [0.2, 0.5, 0.3]).probs
     np.testing.assert_allclose(matrix(pa.feather.read_table(folder / "ppa.feather")), known, atol=1e-12)
 
 
-def test_pipes(folder: Path) -> None:
+def test_rows_can_be_piped_in_every_format(folder: Path) -> None:
     text = (folder / "in.csv").read_bytes()
     through = run(folder, "adjust", "-", "--rates", RATES, "--out", "-", input=text, text=False)
     np.testing.assert_allclose(matrix(pa.csv.read_csv(io.BytesIO(through.stdout))), adjusted(), atol=1e-12)
@@ -139,7 +145,7 @@ def test_pipes(folder: Path) -> None:
     parquet = (folder / "in.parquet").read_bytes()
     through = run(folder, "fit", "-", "--rates", RATES, "--json", input=parquet, text=False)
     assert json.loads(through.stdout)["rows"] == 60
-    # Who reads the output may have had enough.
+    # A reader that stops early is not an error.
     arguments = command("adjust", "in.csv", "--rates", RATES, "--out", "-", "--format", "arrow", "--quiet")
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -148,27 +154,30 @@ def test_pipes(folder: Path) -> None:
         assert process.stderr.read() == b""
 
 
-def test_check_counts_what_is_wrong(folder: Path) -> None:
+def test_check_counts_invalid_rows(folder: Path) -> None:
     fine = run(folder, "check", "in.csv", "--rates", RATES)
-    assert "all rows can be used" in fine.stdout
-    assert "Adjustment would give:\nBounded adjustment for Log(): 60 rows" in fine.stdout
+    assert "all rows are valid" in fine.stdout
+    assert "Result of an adjustment:\nBounded adjustment for Log(): 60 rows" in fine.stdout
     p = predictions()
     p[[7, 9], 1], p[11, 0], p[13] = np.nan, -0.25, [0.5, 0.5, 0.5]
     p[20] = [0.0, 1.0, 0.0]
     pq.write_table(table(p), folder / "bad.parquet")
-    done = run(folder, "check", "bad.parquet", "--columns", "p_*", code=1)
-    assert "2 rows with missing or infinite entries, the first at row 7 of bad.parquet, column 'p_dog'" in done.stdout
-    assert "1 row with negative entries, the first at row 11 of bad.parquet, column 'p_cat'" in done.stdout
-    assert "1 row with a sum other than 1, the first at row 13 of bad.parquet; pass --normalize" in done.stdout
-    assert "2 entries are exactly 0" in done.stdout
-    assert "cannot be adjusted as they are" in done.stdout
+    process = run(folder, "check", "bad.parquet", "--columns", "p_*", code=1)
+    assert (
+        "2 rows with missing or infinite entries, the first at row 7 of bad.parquet, column 'p_dog'" in process.stdout
+    )
+    assert "1 row with negative entries, the first at row 11 of bad.parquet, column 'p_cat'" in process.stdout
+    assert "1 row with a sum other than 1, the first at row 13 of bad.parquet; pass --normalize" in process.stdout
+    assert "2 entries are exactly 0" in process.stdout
+    assert "cannot be adjusted as they are" in process.stdout
     found = json.loads(run(folder, "check", "bad.parquet", "--columns", "p_*", "--json", code=1).stdout)
     assert [fault["n_rows"] for fault in found["faults"]] == [2, 1, 1]
+    assert found["faults"][2]["advice"] == "pass --normalize to divide each row by its sum"
     good = np.delete(p, [7, 9, 11, 13], axis=0)
     np.testing.assert_allclose(found["mean"], good.mean(axis=0), atol=1e-12)
 
 
-def test_bench_study_demo_version_and_help(folder: Path) -> None:
+def test_bench_study_demo_version_help_and_completion(folder: Path) -> None:
     figures = json.loads(run(folder, "bench", "--rows", "2000", "--repeats", "1", "--json").stdout)
     assert (figures["rows"], figures["classes"]) == (2000, 10)
     assert "a scan takes (ms)" in run(folder, "bench", "in.parquet", "--columns", "p_*", "--repeats", "1").stdout
@@ -202,8 +211,8 @@ def test_bench_study_demo_version_and_help(folder: Path) -> None:
         ),
         (("in.csv", "--rates", "cat=0.5,dog=0.6,owl=0.1"), 1, "rates sum to 1.2, not 1"),
         (("in.csv", "--rates", RATES, "--loss", "hinge"), 1, "hinge"),
-        (("in.csv", "--rates", RATES, "--zeros", "2"), 1, "zeros must be 'keep' or a number between 0 and 1"),
-        (("in.csv", "--rates", RATES, "--tol", "0"), 1, "tol must be a number between 0 and 1"),
+        (("in.csv", "--rates", RATES, "--zeros", "2"), 1, "--zeros must be 'keep' or a number between 0 and 1"),
+        (("in.csv", "--rates", RATES, "--tol", "0"), 1, "--tol must be a number between 0 and 1"),
         (("in.csv", "--rates", RATES, "--decimal", ","), 1, "the delimiter and the decimal point are both ','"),
         (("in.csv", "--rates", RATES, "--format", "csv"), 1, "a format can be chosen only for standard output"),
         (
@@ -217,34 +226,103 @@ def test_bench_study_demo_version_and_help(folder: Path) -> None:
         (("in.csv",), 2, "Missing option '--rates'"),
     ],
 )
-def test_mistakes_end_in_one_line_and_an_exit_code(folder: Path, arguments: Any, code: int, message: str) -> None:
+def test_errors_are_one_line_with_an_exit_code(folder: Path, arguments: Any, code: int, message: str) -> None:
     (folder / "semicolons.csv").write_text("p_cat;p_dog;p_owl\n0.2;0.3;0.5\n")
     (folder / "off.csv").write_text("a,b\n0.2,0.3\n")
     before = sorted(path.name for path in folder.iterdir())
-    done = run(folder, "adjust", *arguments, "--out", "out.csv", code=code)
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not done.stdout
+    process = run(folder, "adjust", *arguments, "--out", "out.csv", code=code)
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+    assert not process.stdout
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_places_that_are_named_twice(folder: Path) -> None:
+INPUTS = {
+    "mixed.csv": "a,b,text\n0.2,0.8,hello\n0.5,0.5,you\n",
+    "off.csv": "a,b\n0.2,0.3\n",
+    "logits.csv": "a,b\n-1,2\n",
+    "zeros.csv": "a,b\n1,0\n1,0\n0.5,0.5\n",
+    "semicolons.csv": "a;b\n0.2;0.8\n",
+    "commas.csv": "a;b\n0,2;0,8\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (("off.csv", "--rates", "a=0.5,b=0.5"), "Pass --normalize to divide each row by its sum, or --from-logits if"),
+        (("logits.csv", "--rates", "a=0.5,b=0.5"), "for logits or log probabilities pass --from-logits"),
+        (("zeros.csv", "--rates", "a=0.2,b=0.8"), "pass --zeros 1e-6 to smooth the zeros, choose a loss that can move"),
+        (("zeros.csv", "--rates", "a=0.2,b=0.8"), "them (--loss brier), or correct the rates"),
+        (("zeros.csv", "--rates", "a=0,b=1"), "or pass --zeros 1e-6 to smooth zeros"),
+        (("mixed.csv", "--rates", "0.5,0.5"), "by a pattern, --columns 'p_*' (the * stands for the class name), or by"),
+        (("mixed.csv", "--rates", "0.5,0.5"), "a list of names, --columns NAME,NAME"),
+        (("mixed.csv", "--rates", "0.5,0.5", "--columns", "a,text"), "with probabilities by --columns NAME,NAME"),
+        (("two.npz", "--rates", "0.5,0.5"), "select one by --columns NAME"),
+        (("semicolons.csv", "--rates", "a=0.5,b=0.5"), "pass --delimiter ';'"),
+        (("commas.csv", "--delimiter", ";", "--rates", "a=0.5,b=0.5"), "for decimal commas pass --decimal ','"),
+        (("commas.csv", "--decimal", ",", "--rates", "a=0.5,b=0.5"), "for example --delimiter ';'"),
+        (("mixed.csv", "--rates", "a=0.5,b=0.5", "--tol", "2"), "--tol must be a number between 0 and 1, not 2.0"),
+        (("mixed.csv", "--rates", "a=0.5,b=0.5", "--zeros", "2"), "--zeros must be"),
+    ],
+)
+def test_errors_suggest_options_as_they_are_typed(tmp_path: Path, arguments: tuple[str, ...], advice: str) -> None:
+    for name, text in INPUTS.items():
+        (tmp_path / name).write_text(text)
+    np.savez(tmp_path / "two.npz", p=np.full((2, 2), 0.5), q=np.full((2, 2), 0.5))
+    message = run(tmp_path, "adjust", *arguments, "--out", "out.csv", code=1).stderr
+    assert advice in message
+    assert not re.search(r"\b(normalize|from_logits|zeros|columns|delimiter|decimal|loss|tol)=", message)
+
+
+def test_unbounded_shift_that_cannot_be_applied_suggests_no_unbounded(tmp_path: Path) -> None:
+    br.adjust(np.full((50, 3), 1 / 3), [0.9, 0.05, 0.05], loss="spherical", bounded=False).save(tmp_path / "shift.json")
+    (tmp_path / "in.csv").write_text("a,b,c\n0.3,0.3,0.4\n1,0,0\n")
+    arguments = ("apply", "in.csv", "--shift", "shift.json", "--columns", "a,b,c", "--out", "out.csv")
+    assert "fit with no --unbounded" in run(tmp_path, *arguments, code=1).stderr
+
+
+def test_error_about_the_number_of_columns_names_the_input(tmp_path: Path) -> None:
+    br.adjust([[0.2, 0.3, 0.5], [0.4, 0.3, 0.3]], [0.2, 0.5, 0.3]).save(tmp_path / "shift.json")
+    (tmp_path / "in.csv").write_text("a,b\n0.5,0.5\n")
+    arguments = ("apply", "in.csv", "--shift", "shift.json", "--columns", "a,b", "--out", "out.csv")
+    assert "Error: IN has 2 columns, but" in run(tmp_path, *arguments, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "spelling"),
+    [
+        (Option("normalize", "True"), "--normalize"),
+        (Option("max_passes"), "--max-passes"),
+        (Option("out"), "--out"),
+        (Option("loss", '"brier"'), "--loss brier"),
+        (Option("zeros", "1e-6"), "--zeros 1e-6"),
+        (Option("delimiter", "';'"), "--delimiter ';'"),
+        (Option("bounded", "True"), "no --unbounded"),
+    ],
+)
+def test_options_of_the_library_as_they_are_typed(option: Option, spelling: str) -> None:
+    message = respell(f"a text about {option.name}s; pass {option}, or not", [option], as_command_line)
+    assert message == f"a text about {option.name}s; pass {spelling}, or not"
+
+
+def test_file_that_is_named_twice_is_an_error(folder: Path) -> None:
     before = (folder / "in.csv").read_bytes()
     for arguments in (("--save-shift", "in.csv"), ("--save-shift", "./x.html", "--report", "x.html")):
-        done = run(folder, "fit", "in.csv", "--rates", RATES, *arguments, code=1)
-        assert "is named twice" in done.stderr
+        process = run(folder, "fit", "in.csv", "--rates", RATES, *arguments, code=1)
+        assert "is named twice" in process.stderr
     (folder / "old.csv").write_text("class,rate\ncat,0.5\ndog,0.25\nowl,0.25\n")
     prior = ("prior", "in.csv", "--old-rates", "old.csv", "--rates", RATES, "--out", "o.csv", "--save-shift", "old.csv")
     assert "is named twice" in run(folder, *prior, code=1).stderr
     assert (folder / "in.csv").read_bytes() == before
 
 
-def test_what_is_said_if_only_the_summary_fails(folder: Path) -> None:
+def test_message_if_only_printing_fails(folder: Path) -> None:
     arguments = command("adjust", "in.csv", "--rates", RATES, "--out", "out.csv")
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(arguments, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1
-    assert "No space left on device; but out.csv is written, and complete" in done.stderr
+        process = subprocess.run(arguments, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert process.returncode == 1
+    assert "No space left on device; but out.csv was written completely" in process.stderr
     (folder / "out.csv").unlink()
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -253,7 +331,7 @@ def test_what_is_said_if_only_the_summary_fails(folder: Path) -> None:
     assert (folder / "out.csv").exists()
 
 
-def test_check_looks_at_probabilities(folder: Path) -> None:
+def test_check_normalizes_rows_and_accepts_logits(folder: Path) -> None:
     (folder / "raw.csv").write_text("a,b\n10,30\n1,1\n")
     found = json.loads(run(folder, "check", "raw.csv", "--columns", "a,b", "--normalize", "--json").stdout)
     np.testing.assert_allclose(found["mean"], [0.375, 0.625])
@@ -262,61 +340,98 @@ def test_check_looks_at_probabilities(folder: Path) -> None:
     assert (found["zeros"], found["mean"][0]) == (0, pytest.approx((0.5 + 1 / (1 + np.e)) / 2))
 
 
-def test_a_tolerance_that_is_not_reached_has_an_exit_code_of_its_own(folder: Path) -> None:
-    done = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", "--max-passes", "1", code=3)
-    assert "Warning: stopped after 1 pass with the rates off by" in done.stderr
-    assert "raise --max-passes or --tol" in done.stderr
+def test_exit_code_if_the_tolerance_is_not_reached(folder: Path) -> None:
+    process = run(folder, "adjust", "in.csv", "--rates", RATES, "--out", "out.csv", "--max-passes", "1", code=3)
+    assert "Warning: stopped after 1 pass with the rates off by" in process.stderr
+    assert "raise --max-passes or --tol" in process.stderr
     assert (folder / "out.csv").exists()
 
 
-def test_a_disk_that_is_full(folder: Path) -> None:
+def test_full_disk_leaves_the_old_output(folder: Path) -> None:
     (folder / "out.csv").write_text("old")
-    (folder / "twins").mkdir()
+    (folder / "folder").mkdir()
     limit = 1000  # bytes of the largest file that may be written
-    for out in ("out.csv", "twins"):
-        done = run(
+    for out in ("out.csv", "folder"):
+        process = run(
             folder,
             *("adjust", "in.parquet", "--rates", RATES, "--out", out),
             code=1,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         )
-        assert "File too large; nothing was written, and anything at OUT is as it was" in done.stderr
-        assert "Traceback" not in done.stderr
+        assert "File too large; nothing was written, and OUT was not changed" in process.stderr
+        assert "Traceback" not in process.stderr
     assert (folder / "out.csv").read_text() == "old"
-    assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "in.parquet", "out.csv", "twins"]
-    assert not list((folder / "twins").iterdir())
+    assert sorted(path.name for path in folder.iterdir()) == ["folder", "in.csv", "in.parquet", "out.csv"]
+    assert not list((folder / "folder").iterdir())
 
 
 @pytest.fixture(scope="module")
-def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows that take a while to write, and what they should become."""
-    folder = tmp_path_factory.mktemp("much")
+def large_input(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with rows that take a while to write, and with the expected output."""
+    folder = tmp_path_factory.mktemp("large")
     pq.write_table(table(predictions(200_000, seed=3)), folder / "in.parquet", row_group_size=5_000)
-    run(folder, "adjust", "in.parquet", "--rates", RATES, "--out", "right.csv")
+    run(folder, "adjust", "in.parquet", "--rates", RATES, "--out", "expected.csv")
     return folder
 
 
-def staged(folder: Path) -> list[str]:
+def temporary_files(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.endswith(".tmp")]
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
-@pytest.mark.parametrize("out", ["out.csv", "twins"])
-def test_a_signal_leaves_no_half_file_and_says_so(much: Path, number: int, name: str, out: str) -> None:
+@pytest.mark.parametrize("out", ["out.csv", "folder"])
+def test_signal_leaves_no_partial_output(large_input: Path, number: int, name: str, out: str) -> None:
     arguments = command("adjust", "in.parquet", "--rates", RATES, "--out", out)
-    with subprocess.Popen(arguments, cwd=much, stderr=subprocess.PIPE, text=True, env=environment()) as process:
-        while not staged(much):
-            assert process.poll() is None, "it ended before it began to write"
+    with subprocess.Popen(arguments, cwd=large_input, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        while not temporary_files(large_input):
+            assert process.poll() is None, "the command ended before it began to write"
             time.sleep(0.001)
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+        try:
+            _, message = process.communicate(timeout=60)
+        finally:
+            process.kill()  # otherwise the test would wait forever for a process that hangs
     assert process.returncode == 128 + number
-    assert told == f"Error: stopped by {name}; nothing was written, and anything at OUT is as it was\n"
-    assert sorted(path.name for path in much.iterdir()) == ["in.parquet", "right.csv"]
+    assert message == f"Error: stopped by {name}; nothing was written, and OUT was not changed\n"
+    assert sorted(path.name for path in large_input.iterdir()) == ["expected.csv", "in.parquet"]
+
+
+class SignallingLock:
+    """A lock that sends a signal to this process right after it was acquired, or before it is released."""
+
+    def __init__(self, moment: str) -> None:
+        self.lock, self.moment = threading.Lock(), moment
+        self.acquire, self.release = self.lock.acquire, self.lock.release
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        if self.moment == "acquired":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def __exit__(self, *_: object) -> None:
+        if self.moment == "released":
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.lock.release()
+
+
+@pytest.mark.parametrize("moment", ["acquired", "released"])
+def test_signal_does_not_leave_a_lock_acquired(moment: str) -> None:
+    # The threads of an executor would wait for this lock, and the process for the threads, so it would never exit.
+    lock, received = SignallingLock(moment), []
+
+    def work() -> None:
+        with threading.Condition(lock):  # type: ignore[arg-type]  # it has the methods of a lock
+            pass
+        time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt), signals_as_interrupts(received):
+        work()
+    assert received == [signal.SIGTERM]
+    assert not lock.lock.locked()
 
 
 @pytest.mark.stress
-def test_a_bad_row_far_down_is_named(tmp_path: Path) -> None:
+def test_error_names_a_bad_row_in_a_large_file(tmp_path: Path) -> None:
     n, bad = 90_000_000, 83_411_226
     with pq.ParquetWriter(tmp_path / "in.parquet", pa.schema([("p_a", pa.float32()), ("p_b", pa.float32())])) as writer:
         for start in range(0, n, 1_000_000):
@@ -326,32 +441,34 @@ def test_a_bad_row_far_down_is_named(tmp_path: Path) -> None:
                 other[bad - start] = np.nan
             writer.write_table(pa.table({"p_a": half, "p_b": other}))
     (tmp_path / "out.parquet").write_text("old")
-    done = run(tmp_path, "adjust", "in.parquet", "--rates", "a=0.3,b=0.7", "--out", "out.parquet", code=1)
-    assert done.stderr == "Error: row 83411226 of in.parquet, column 'p_b' is nan; probabilities must be finite\n"
+    process = run(tmp_path, "adjust", "in.parquet", "--rates", "a=0.3,b=0.7", "--out", "out.parquet", code=1)
+    assert process.stderr == "Error: row 83411226 of in.parquet, column 'p_b' is nan; probabilities must be finite\n"
     assert (tmp_path / "out.parquet").read_text() == "old"
 
 
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.stress)])
-def test_kill_at_any_moment_leaves_nothing_or_all(much: Path, tmp_path: Path, times: int) -> None:
-    right = (much / "right.csv").read_bytes()
-    arguments = command("adjust", str(much / "in.parquet"), "--rates", RATES, "--out", "out.csv")
-    began = time.monotonic()
+def test_killed_command_leaves_the_old_output_or_the_complete_new_one(
+    large_input: Path, tmp_path: Path, times: int
+) -> None:
+    expected = (large_input / "expected.csv").read_bytes()
+    arguments = command("adjust", str(large_input / "in.parquet"), "--rates", RATES, "--out", "out.csv")
+    start = time.monotonic()
     subprocess.run(arguments, cwd=tmp_path, env=environment(), check=True, capture_output=True)
-    whole = time.monotonic() - began
+    duration = time.monotonic() - start
     rng = np.random.default_rng(0)
-    seen = {"absent": 0, "old": 0, "right": 0}
+    seen = {"absent": 0, "old": 0, "new": 0}
     for i in range(times):
         out = tmp_path / "out.csv"
         out.unlink(missing_ok=True)
         if i % 2:
             out.write_text("old")
         with subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL) as process:
-            time.sleep(rng.uniform(0.3, 1.05) * whole)
+            time.sleep(rng.uniform(0.3, 1.05) * duration)
             process.send_signal(signal.SIGKILL)
         found = out.read_bytes() if out.exists() else None
-        assert found in (None, b"old", right), "absent or complete, and never anything else"
-        seen["absent" if found is None else "old" if found == b"old" else "right"] += 1
-    assert seen["absent"] + seen["old"] > 0, "it was killed in time"
+        assert found in (None, b"old", expected), "the output is absent, old, or complete"
+        seen["absent" if found is None else "old" if found == b"old" else "new"] += 1
+    assert seen["absent"] + seen["old"] > 0, "the command was killed before it finished"
 
 
 class Terminal(io.StringIO):

@@ -30,7 +30,7 @@ def test_loss_decreases_by_the_guarantee_and_increases_only_with_wrong_rates(tmp
     correct, wrong, between = (float(value) for value in re.findall(r"log loss changes by ([-+]\d\.\d+)", printed))
     assert correct < 0 < wrong
     assert between <= 0
-    assert "What it was worth, by the labels" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Losses according to the labels" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_demo_works_without_a_report(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,9 +49,18 @@ def digests(seeds: list[int]) -> list[str]:
 
 def fresh_digests(seeds: list[int]) -> list[str]:
     """The same in a new process."""
-    code = f"import test_determinism; print(*test_determinism.digests({seeds}))"
+    return run_fresh(f"import test_determinism; print(*test_determinism.digests({seeds}))")
+
+
+def run_fresh(code: str, **environment: str) -> list[str]:
+    """The words that a new process prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()
 
@@ -75,3 +85,17 @@ def test_one_problem_alone_in_a_process_gives_the_same_result() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(4), size=60_000)
     br.adjust(p, [0.4, 0.3, 0.2, 0.1])  # loads the kernels, which a small problem must not use
     assert fresh_digests([seed]) == digests([seed])
+
+
+def wide_digest() -> str:
+    """A problem with many classes and smoothed zeros."""
+    rng = np.random.default_rng(3)
+    p, rates = rng.dirichlet(np.full(60, 0.5), size=2000), rng.dirichlet(np.full(60, 3.0))
+    return digest(br.adjust(p, rates, zeros=1e-6))
+
+
+def test_a_process_that_compiles_kernels_and_one_that_loads_them_agree(tmp_path: Path) -> None:
+    code = "import test_determinism; print(test_determinism.wide_digest())"
+    compiled, loaded = (run_fresh(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert list(tmp_path.rglob("*.nbc"))
+    assert compiled == loaded

@@ -62,7 +62,7 @@ def test_page_begins_with_what_was_done_and_what_is_guaranteed(tmp_path: Path, n
         "for Ann",
         "Bounded adjustment for the log loss",
         fall,
-        "if the requested rates are the true class rates of these",
+        "if these rows have the requested class rates",
     ]
     order += [f"{value:.4f}" for value in result.before] + [
         "Nothing is guaranteed for",

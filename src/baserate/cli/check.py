@@ -70,7 +70,8 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
     for fault in found.faults:
         lines.append(f"  {counted(fault.n_rows, 'row')} {fault.what}, the first at {fault.first}; {_advice(fault)}")
     if found.n_zeros:
-        lines.append(f"  {found.n_zeros:,} entries are exactly 0; under log loss they stay 0 unless you pass --zeros")
+        number = f"{found.n_zeros:,} {'entry is' if found.n_zeros == 1 else 'entries are'}"
+        lines.append(f"  {number} exactly 0, and will stay 0 under log loss unless you pass --zeros")
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")
     lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows are valid")
     return lines if result is None else [*lines, "", "Result of an adjustment:", summary(result)]

@@ -18,6 +18,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from types import FrameType
 
 import click
 
@@ -25,11 +26,14 @@ from baserate.errors import BaserateError, NotConvergedWarning, Option, respell
 
 NOT_CONVERGED = 3
 
+_DELAY = 0.001  # Seconds until an interrupt is tried again.
+
 # How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
 _SPELLINGS = {
     Option("bounded", "True"): "no --unbounded",
-    Option("columns", "[...]"): "--columns",
+    Option("columns", "[...]"): "--columns NAME,NAME",
     Option("columns", "'name'"): "--columns NAME",
+    Option("new_probs"): "IN",
 }
 
 
@@ -93,26 +97,45 @@ def _identity(out: str | None) -> tuple[int, int] | None:
 def signals_as_interrupts(received: list[int]) -> Iterator[None]:
     """Let SIGTERM, which schedulers send, and a closed terminal end the work as Ctrl-C does.
 
-    Signals are appended to ``received``. Further ones are ignored while the work is cleaned up.
+    The first signal is appended to ``received``. Further ones are ignored while the work is cleaned up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def stop(number: int, frame: object) -> None:
+    def receive(number: int, frame: FrameType | None) -> None:
         if not received:
             received.append(number)
-            raise KeyboardInterrupt
+            interrupt(number, frame)
 
-    numbers = [
-        number for name in ("SIGTERM", "SIGINT", "SIGHUP") if (number := getattr(signal, name, None)) is not None
-    ]
-    before = {number: signal.signal(number, stop) for number in numbers}
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if not (_uses_lock(frame) and hasattr(signal, "setitimer")):
+            raise KeyboardInterrupt
+        signal.setitimer(signal.ITIMER_REAL, _DELAY)
+
+    handlers = {"SIGTERM": receive, "SIGINT": receive, "SIGHUP": receive, "SIGALRM": interrupt}
+    available = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in available.items()}
     try:
         yield
     finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)  # no interrupt after the end
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _uses_lock(frame: FrameType | None) -> bool:
+    """Whether a lock is being acquired or released.
+
+    An exception at this moment could leave the lock acquired. If it is a lock of an executor, its threads would wait
+    for it, and the process would never exit.
+    """
+    while frame is not None:
+        if frame.f_code.co_name in ("__enter__", "__exit__") and frame.f_code.co_filename == threading.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def as_command_line(option: Option) -> str:

@@ -6,6 +6,7 @@ loss that is flat at 0 can put it between two floating-point numbers. Each of th
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -139,7 +140,7 @@ def begin(
     if survey is None:
         survey, n_surveys = dual.survey(), 1
     search = Search(dual, survey, stop, other_passes=n_surveys)
-    if present is None:
+    if present is None or len(dual.model.kept_classes) == 1:
         return search
     shift = nearer_start(dual.model, dual.kept_rate_set, search.mean_start, present)
     return replace(search, start=Start(shift))
@@ -225,17 +226,17 @@ def soften_flat_loss(search: Search) -> Search:
 def _follow_softening(search: Search, stop: Stop) -> Search:
     """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
     smallest = _smallest_share(stop)
-    shift, used, share = None, 0, max(1e-4, smallest)
-    while True:
+    shift, evaluations, share = None, 0, max(1e-4, smallest)
+    for n_surveys in itertools.count(1):
         last = share == smallest
         search = search.with_model(softness=share)
-        left = stop.after(used)
+        left = stop.after(evaluations + n_surveys - 1)
         solution = search_from(search, Start(shift), left if last else Stop(1e-6, left.max_passes))
-        shift, used = solution.point.shift, used + solution.n_passes + 1
-        if last or used >= stop.max_passes:
-            solution = replace(solution, n_passes=used, converged=solution.converged and last)
-            return replace(search, solution=solution)
+        shift, evaluations = solution.point.shift, evaluations + solution.n_passes
+        if last or evaluations + n_surveys >= stop.max_passes:
+            break
         share = max(share / 10, smallest)
+    return replace(search, solution=replace(solution, n_passes=evaluations, converged=solution.converged and last))
 
 
 def _smallest_share(stop: Stop) -> float:

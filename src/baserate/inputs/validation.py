@@ -13,6 +13,7 @@ from baserate.support.arrays import FloatArray
 
 _RATES_TOLERANCE = 1e-6
 _CLASSES = Option("classes", "[...]")
+_ZEROS = Option("zeros")
 _TWO_COLUMNS = "for two classes pass np.column_stack([1 - p, p])"
 
 
@@ -68,7 +69,8 @@ def as_smoothing(zeros: object) -> float:
     elif isinstance(zeros, (int, float, np.number)) and not isinstance(zeros, bool) and 0 < float(zeros) < 1:
         return float(zeros)
     raise BadOption(
-        f"zeros must be 'keep' or a number between 0 and 1 to add to every probability, such as 1e-6, not {zeros!r}"
+        f"{_ZEROS} must be 'keep' or a number between 0 and 1 to add to every probability, such as 1e-6, not {zeros!r}",
+        options=[_ZEROS],
     )
 
 

@@ -87,8 +87,12 @@ _SMALL, _LARGE = 1e-290, 1e290  # A row sum outside this range has lost digits o
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
-_part = njit(**_OPTIONS)
-"""Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
+_part = njit(forceinline=True, **_OPTIONS)
+"""Compile a part of a pass. It is inlined into the passes that call it, and cached with them.
+
+Without forced inlining, the process that compiles a pass would call a separately compiled copy of the part, whose last
+bits can differ from those of the cached code.
+"""
 
 
 @_part

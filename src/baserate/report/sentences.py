@@ -48,20 +48,17 @@ def description(about: dict[str, Any]) -> str:
 def guarantee(about: dict[str, Any]) -> dict[str, str]:
     """What is guaranteed (``headline``), and under which ``condition``."""
     fall, mean = about["loss_reduction"], "weighted mean" if about["weighted"] else "mean"
-    condition = about["condition"]
-    if about["rates_kind"] == "exact":
-        condition = "if the requested rates are the true class rates of these rows"
     if np.isnan(fall):
         return {"headline": "Nothing is guaranteed.", "condition": "The adjustment was made without rows."}
     loss = f"The {mean} {loss_phrase(about)} of these rows"
     if fall < -_UNCHANGED:
         headline = f"{loss} may rise, by at most {format_number(-fall)}."
-        return {"headline": headline, "condition": f"This holds {condition}."}
+        return {"headline": headline, "condition": f"This holds {about['condition']}."}
     if fall < _UNCHANGED:
         return {"headline": "The predictions did not have to change, so no loss changes.", "condition": ""}
     return {
         "headline": f"{loss} falls by at least {format_number(fall)}.",
-        "condition": f"This holds whatever the labels of the rows are, {condition}.",
+        "condition": f"This holds whatever the labels are, {about['condition']}.",
     }
 
 

@@ -13,7 +13,7 @@ from baserate.core.fit import Fit, fit
 from baserate.core.row_model import kept_classes
 from baserate.core.search import Names, known_solution
 from baserate.engines import open_rows
-from baserate.errors import BadProbabilities, BadRates
+from baserate.errors import BadProbabilities, BadRates, Option
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
 from baserate.passes import choose_passes
@@ -90,7 +90,8 @@ def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normali
     k = result.model.n_classes
     if rows.n_classes != k:
         raise BadProbabilities(
-            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes"
+            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
+            options=[Option(source.argument)],
         )
     reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
     passes = choose_passes(replace(result.model, reading=reading), rows)
