@@ -54,7 +54,7 @@ stress: $(VENV)/.dev
 	BASERATE_KERNELS=always BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 	BASERATE_KERNELS=off $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
 
-# Changes the solver in 280 small ways, and counts how many the tests notice; about half an hour on two cores.
+# Makes many small changes to the solver, and counts how many the tests notice; about an hour on two cores.
 mutants: $(VENV)/.mutants
 	$(BIN)/python tools/mutants.py
 

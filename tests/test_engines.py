@@ -156,3 +156,12 @@ def test_every_verb_works_with_a_new_engine_and_with_new_passes(chunks: Any, tmp
 def test_toy_engine_and_toy_passes_are_one_short_file_each() -> None:
     for name in ("toy_engine.py", "toy_passes.py"):
         assert len((Path(__file__).parent / name).read_text().splitlines()) <= 60
+
+
+def test_a_subclass_that_inherits_how_it_opens_rows_does_not_replace_the_engine() -> None:
+    class Derived(memory.MemoryEngine):
+        name = "derived"
+
+    result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
+    assert type(result.source) is memory.MemoryEngine
+    assert Derived.name == "derived"

@@ -438,3 +438,18 @@ def test_small_problems_with_kernels_are_solved_in_compiled_code(monkeypatch: py
     p = np.random.default_rng(13).dirichlet(np.ones(4), size=500)
     assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4]))
     assert_certified(br.adjust_many([(p, [0.1, 0.2, 0.3, 0.4])])[0])
+
+
+def test_adjust_many_takes_and_rejects_the_options_of_adjust() -> None:
+    p, rates = [[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7]
+    (result,) = br.adjust_many([(p, rates)], progress=None, tol=1e-8)
+    np.testing.assert_array_equal(result.probs, br.adjust(p, rates, tol=1e-8).probs)
+    for option in ("fitted", "keep_rows", "kernels", "no_such_option"):
+        with pytest.raises(TypeError, match=f"unexpected option '{option}'"):
+            br.adjust_many([(p, rates)], **{option: True})
+
+
+@pytest.mark.parametrize("batch", [(), [], ([[0.5, 0.5], [1.0]], [0.5, 0.5])])
+def test_a_batch_that_is_not_a_problem_leaves_its_error_among_the_results(batch: Any) -> None:
+    (error,) = br.adjust_many([batch], errors="keep")
+    assert isinstance(error, br.BaserateError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -12,7 +13,7 @@ from baserate.adjustment import Adjustment
 from baserate.errors import BadOption, BaserateError
 from baserate.losses.base import Loss
 from baserate.passes.choice import kernels_for_batches
-from baserate.progress import SILENT, Progress
+from baserate.progress import Progress
 from baserate.rates import RatesLike
 from baserate.solving import adjusted, prior_adjusted
 
@@ -124,9 +125,12 @@ def adjust(
         out=out,
         tol=tol,
         max_passes=max_passes,
-        progress=progress or SILENT,
+        progress=progress,
     )
     return Adjustment.of(result)
+
+
+_ARGUMENTS = frozenset(inspect.signature(adjust).parameters)
 
 
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
@@ -212,7 +216,7 @@ def prior_adjust(
         classes=classes,
         columns=columns,
         out=out,
-        progress=progress or SILENT,
+        progress=progress,
     )
     return Adjustment.of(result)
 
@@ -284,13 +288,20 @@ def _adjust_batch(batch: Any, options: Mapping[str, Any], kernels: str) -> Adjus
         arguments = {**options, "probs": batch[0], "rates": batch[1]}
     else:
         raise BadOption(f"a problem must be a pair (probs, rates) or a dict of arguments, not {type(batch).__name__}")
+    if unknown := [name for name in arguments if name not in _ARGUMENTS]:
+        raise TypeError(f"adjust_many() got an unexpected option {unknown[0]!r}; it takes the options of adjust()")
     if missing := [name for name in ("probs", "rates") if name not in arguments]:
         raise BadOption(f"the problem has no {' and no '.join(missing)}")
     return Adjustment.of(adjusted(**arguments, kernels=kernels))
 
 
 def _n_values(batch: Any) -> int:
-    """Number of values of a batch in memory; 0 if it is something else."""
-    probs = batch.get("probs") if isinstance(batch, Mapping) else batch[0] if isinstance(batch, (tuple, list)) else None
-    shape = np.shape(probs) if isinstance(probs, (np.ndarray, list)) else getattr(probs, "shape", ())
+    """Number of values of a batch in memory; 0 if it is something else, or not a matrix."""
+    probs = batch.get("probs") if isinstance(batch, Mapping) else None
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+        probs = batch[0]
+    try:
+        shape = np.shape(probs) if isinstance(probs, (np.ndarray, list)) else getattr(probs, "shape", ())
+    except ValueError:  # rows of different lengths, which are reported when the batch is adjusted
+        return 0
     return int(np.prod(shape)) if len(shape) == 2 and all(isinstance(size, int) for size in shape) else 0

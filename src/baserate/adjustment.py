@@ -13,7 +13,7 @@ from baserate.errors import BaserateError
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_flag
 from baserate.losses.base import Loss
-from baserate.progress import SILENT, Progress
+from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import write_report
 from baserate.result import saving
@@ -42,7 +42,7 @@ class Adjustment(Result):
     engine : str
     bounded : bool
     classes : tuple or None
-        Names of the columns.
+        Names of the classes.
     procedure : str
         "adjust" or "prior".
     """
@@ -98,7 +98,7 @@ class Adjustment(Result):
             probs=new_probs,
             columns=columns,
             out=out,
-            progress=progress or SILENT,
+            progress=progress,
             argument="new_probs",
             named_classes=self.classes,
             fitted=True,

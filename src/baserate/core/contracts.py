@@ -16,6 +16,7 @@ Sums are named tuples of float64 arrays that add field by field, see :func:`tota
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -172,8 +173,8 @@ class RowPasses(ABC):
     """Shown in ``Adjustment.engine``."""
     block_values: ClassVar[int] = BLOCK_VALUES
     """How many values a block should have."""
-    last_resort: ClassVar[bool] = False
-    """Whether other implementations are asked first."""
+    is_default: ClassVar[bool] = False
+    """Whether ``Adjustment.engine`` need not mention these passes."""
     solves_blocks: ClassVar[bool] = False
     """Whether :meth:`solve` can solve small problems."""
     model: RowModel
@@ -232,8 +233,6 @@ class Engine(ABC):
     name: ClassVar[str]
     array_module: ClassVar[str] = "numpy"
     """The kind of arrays in its blocks."""
-    last_resort: ClassVar[bool] = False
-    """Whether other engines are asked first."""
     in_memory: ClassVar[bool] = False
     """Whether the rows are in the memory of this process, so that writing them again is cheap."""
     takes_out: ClassVar[bool] = False
@@ -301,15 +300,21 @@ class Engine(ABC):
 
     def describe(self, passes: RowPasses) -> str:
         """The name of engine and passes together, for ``Adjustment.engine``."""
-        return self.name if passes.last_resort else f"{self.name}, {passes.name}"
+        return self.name if passes.is_default else f"{self.name}, {passes.name}"
 
 
-def implementations(contract: type[T], own: Sequence[type[T]]) -> Iterator[type[T]]:
-    """All classes that implement a contract: first those from outside this package, then ``own`` in their order."""
+def implementations(contract: type[T], own: Sequence[type[T]], method: str) -> Iterator[type[T]]:
+    """All classes that implement a contract: first those from outside this package, then ``own`` in their order.
+
+    A class that inherits ``method`` from one of our own would only answer for it, so it is left out.
+    """
     found = list(contract.__subclasses__())
     for cls in found:
         found.extend(cls.__subclasses__())
-    yield from (cls for cls in found if cls not in own)
+    for cls in dict.fromkeys(found):
+        definer = next(base for base in cls.__mro__ if method in vars(base))
+        if definer not in own and not inspect.isabstract(cls):
+            yield cls
     yield from own
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from baserate.core.contracts import DualSums
 from baserate.errors import BadProbabilities, InfeasibleRates, Option
 from baserate.inputs.reading import Naming, Reading
-from baserate.losses.base import Loss
+from baserate.losses.base import NONNEGATIVE, Loss
 from baserate.losses.softened import Softened
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray, IndexArray
@@ -167,6 +167,11 @@ class RowModel:
                 wanted=1.0,
                 options=[_ZEROS],
             )
+
+
+def is_bounded(loss: Loss, requested: bool) -> bool:
+    """Whether entries must stay in [0, 1]: if that was requested, or if the loss is only defined there."""
+    return requested or loss.domain == NONNEGATIVE
 
 
 def kept_classes(rate_set: RateSet, bounded: bool) -> IndexArray:

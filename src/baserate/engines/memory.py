@@ -37,7 +37,6 @@ class MemoryEngine(Engine):
     """
 
     name = "memory"
-    last_resort = True
     in_memory = True
 
     @classmethod

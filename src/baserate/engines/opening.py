@@ -8,6 +8,7 @@ from baserate.engines.files import FilesEngine
 from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.row_source import RowSource
+from baserate.progress import SILENT
 
 _OUT = Option("out")
 
@@ -17,7 +18,7 @@ ENGINES: tuple[type[Engine], ...] = (FilesEngine, DaskEngine, MemoryEngine)
 
 def open_rows(source: RowSource) -> Engine:
     """The engine that holds these predictions."""
-    for engine in implementations(Engine, ENGINES):  # type: ignore[type-abstract]  # only subclasses are opened
+    for engine in implementations(Engine, ENGINES, "open"):  # type: ignore[type-abstract]  # only subclasses are opened
         rows = engine.open(source)
         if rows is not None:
             break
@@ -28,5 +29,5 @@ def open_rows(source: RowSource) -> Engine:
             f"{_OUT}= is where adjusted files go, but {source.argument} is a {type(source.probs).__name__}, not a file",
             options=[_OUT],
         )
-    rows.progress = source.progress
+    rows.progress = source.progress or SILENT
     return rows

@@ -10,7 +10,7 @@ from baserate.inputs.columns import ColumnSelection
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import Reading
 from baserate.inputs.validation import as_flag, as_smoothing
-from baserate.progress import SILENT, Progress
+from baserate.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class RowSource:
     zeros: str | float = "keep"
     columns: str | Sequence[Any] | None = None
     out: Any = None
-    progress: Progress = SILENT
+    progress: Progress | None = None
     argument: str = "probs"
     named_classes: Sequence[Any] | None = None
     fitted: bool = False

@@ -33,7 +33,7 @@ def choose_passes(model: RowModel, rows: Engine, kernels: str | None = None) -> 
         By default the environment variable ``BASERATE_KERNELS``, and "auto" without it. Without numba, NumPy is used.
     """
     setting = kernel_setting() if kernels is None else kernels
-    for implementation in implementations(RowPasses, IMPLEMENTATIONS):  # type: ignore[type-abstract]  # subclasses only
+    for implementation in implementations(RowPasses, IMPLEMENTATIONS, "for_rows"):  # type: ignore[type-abstract]  # subclasses only
         passes = implementation.for_rows(model, rows, setting)
         if passes is not None:
             return passes

@@ -87,11 +87,12 @@ _SMALL, _LARGE = 1e-290, 1e290  # A row sum outside this range has lost digits o
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
-_part = njit(forceinline=True, **_OPTIONS)
-"""Compile a part of a pass. It is inlined into the passes that call it, and cached with them.
+_part = njit(**_OPTIONS)
+"""Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
 
-Without forced inlining, the process that compiles a pass would call a separately compiled copy of the part, whose last
-bits can differ from those of the cached code.
+_inlined_part = njit(forceinline=True, **_OPTIONS)
+"""The same, always inlined. Otherwise the process that compiles a pass for many classes would call a copy of the part
+that was compiled separately, and whose last bits differ from those of the cached code.
 """
 
 
@@ -359,7 +360,7 @@ def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, 
     return DONE
 
 
-@_part
+@_inlined_part
 def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, survey):
     """Fill ``x`` with a normalised and smoothed row, and return whether it is a valid prediction.
 

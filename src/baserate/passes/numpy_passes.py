@@ -31,7 +31,7 @@ class NumpyPasses(RowPasses):
     uses_scratch: bool = True
 
     name = "numpy"
-    last_resort = True
+    is_default = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:

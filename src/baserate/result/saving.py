@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from baserate.core.row_model import RowModel
+from baserate.core.row_model import RowModel, is_bounded
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.reading import Reading
 from baserate.inputs.validation import as_classes, as_flag
@@ -101,8 +101,7 @@ def _model(fields: Mapping[str, Any], k: int, bounded: bool, loss: Loss | None) 
     if to_json(chosen) != dict(fields["loss"]):
         raise ValueError(f"it was saved for the loss {fields['loss']}, not for {to_json(chosen)}")
     reading = Reading(as_flag("from_logits", fields["from_logits"]), False, _share(fields["smoothing"]))
-    inside = bool(bounded or np.isfinite(chosen.domain.low))
-    return RowModel(chosen, inside, k, kept, reading, levels, _share(fields["softness"]))
+    return RowModel(chosen, is_bounded(chosen, bounded), k, kept, reading, levels, _share(fields["softness"]))
 
 
 def _certificate(fields: Mapping[str, Any], names: tuple[Any, ...] | None) -> Certificate:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from baserate.core.contracts import Engine
-from baserate.core.row_model import RowModel
+from baserate.core.row_model import RowModel, is_bounded
 from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_classes, as_flag, is_number, quoted
-from baserate.losses.base import NONNEGATIVE, Loss
+from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
 from baserate.rates import Rates, RatesLike, as_known
@@ -66,7 +66,7 @@ def parse_request(
 ) -> Request:
     """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
     stop = _as_stop(tol, max_passes)
-    reading, is_bounded, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
+    reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
     rows = open_rows(replace(source, named_classes=classes_of_rates(rates)))
     k = rows.n_classes
     names = class_names(rows, classes)
@@ -78,8 +78,8 @@ def parse_request(
         hint = f"the columns are {quoted(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
         raise BadRates(f"{error}; {hint}", options=[*error.options, _COLUMNS]) from None
     check_loss(chosen, k)
-    model = RowModel(chosen, is_bounded or chosen.domain == NONNEGATIVE, k, np.arange(k), reading)
-    return Request(rows, model, known, is_bounded, stop, kernels)
+    model = RowModel(chosen, is_bounded(chosen, as_requested), k, np.arange(k), reading)
+    return Request(rows, model, known, as_requested, stop, kernels)
 
 
 def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] | None:
