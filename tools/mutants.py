@@ -2,7 +2,8 @@
 
     python tools/mutants.py                        # the whole sample; exit status 1 below the required kill rate
     python tools/mutants.py --files core/newton    # only files whose path contains this
-    python tools/mutants.py --again .mutants.json  # only what survived the last run
+    python tools/mutants.py --resume               # continue a run that was stopped
+    python tools/mutants.py --again                # run what survived the last run again, and keep the rest
 
 A mutant is the package with one small change, such as ``+`` for ``-`` or ``<`` for ``<=``. It is killed if a test fails
 or takes far too long, and it survives if all tests pass. Cosmic Ray makes the mutants. Which files are changed, which
@@ -420,6 +421,7 @@ def run_mutants(
 ) -> None:
     """Test all mutants, note the outcome in each, and save what is known so far."""
     tests, n_done = settings.tests(), 0
+    waiting = [mutant for mutant in mutants if not mutant.outcome]
     ignored = [argument for test in unchanged.failing for argument in ("--deselect", test)]
 
     def start(worker: Worker, mutant: Mutant) -> None:
@@ -439,10 +441,23 @@ def run_mutants(
         mutant.noticed_by = next(iter(done.failing()), done.status)
         worker.restore(mutant.file)
         out.write_text(json.dumps([one.as_json() for one in mutants if one.outcome], indent=1), encoding="utf-8")
-        print(f"{n_done:4}/{len(mutants)} {mutant.outcome:8} {mutant.seconds:6.1f} s  {mutant.file}:{mutant.line}  "
+        print(f"{n_done:4}/{len(waiting)} {mutant.outcome:8} {mutant.seconds:6.1f} s  {mutant.file}:{mutant.line}  "
               f"{mutant.operator}  {mutant.noticed_by}", flush=True)  # fmt: skip
 
-    run_all(workers, mutants, start, end)
+    run_all(workers, waiting, start, end)
+
+
+def recall(mutants: Iterable[Mutant], path: Path, *, again: bool) -> None:
+    """Take the outcomes of an earlier run from its results, if ``again`` is true only those of killed mutants."""
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    names = ("file", "operator", "line", "before", "after")
+    earlier = {tuple(result[name] for name in names): result for result in results}
+    for mutant in mutants:
+        result = earlier.get(tuple(getattr(mutant, name) for name in names))
+        if result is not None and not (again and result["outcome"] == "survived"):
+            mutant.outcome, mutant.noticed_by, mutant.seconds = (
+                result[name] for name in ("outcome", "noticed_by", "seconds")
+            )
 
 
 # The report
@@ -486,7 +501,8 @@ def main() -> None:
     """Run the sample, and exit with status 1 if too many mutants survive."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", nargs="+", default=[], help="only files whose path contains one of these")
-    parser.add_argument("--again", type=Path, help="only the survivors in the results of an earlier run")
+    parser.add_argument("--resume", action="store_true", help="keep the results in --out, and run only what is missing")
+    parser.add_argument("--again", action="store_true", help="the same, but run survivors again")
     parser.add_argument("--out", type=Path, default=ROOT / ".mutants.json", help="where the results are written")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes, by default one per core")
     parser.add_argument("--ignore-failing", action="store_true", help="leave out tests that fail without a mutant")
@@ -494,36 +510,35 @@ def main() -> None:
     options = parser.parse_args()
     settings, began = Settings.read(), time.monotonic()
     mutants = choose_mutants(settings, options.files)
-    if options.again:
-        last = {
-            (m["file"], m["before"], m["after"])
-            for m in json.loads(options.again.read_text())
-            if m["outcome"] == "survived"
-        }
-        mutants = [mutant for mutant in mutants if (mutant.file, mutant.before, mutant.after) in last]
+    if options.resume or options.again:
+        recall(mutants, options.out, again=options.again)
     if options.list:
         print("\n".join(mutant.describe() for mutant in mutants))
         print(f"{len(mutants)} mutants")
         return
+    if not all(mutant.outcome for mutant in mutants):
+        test_mutants(mutants, settings, options)
+    rate = report(mutants, settings)
+    print(f"{(time.monotonic() - began) / 60:.0f} minutes")
+    sys.exit(rate < settings.kill_rate)
+
+
+def test_mutants(mutants: Sequence[Mutant], settings: Settings, options: argparse.Namespace) -> None:
+    """Test all mutants that have no outcome yet, after the tests have passed without them."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # which ends the workers, too
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # one core per worker, and no threads to fork
     for name in LIBRARIES:
         importlib.import_module(name)
+    files = {mutant.file: settings.tests()[mutant.file] for mutant in mutants if not mutant.outcome}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         workers = [Worker.create(Path(folder) / str(i)) for i in range(options.workers)]
-        needed = dict.fromkeys(test for mutant in mutants for test in settings.tests()[mutant.file])
-        print(
-            f"{len(mutants)} mutants of {len({mutant.file for mutant in mutants})} files; first the tests without them"
-        )
-        unchanged = run_without_mutants(workers, needed)
+        print(f"Mutants of {len(files)} files; first the tests without them", flush=True)
+        unchanged = run_without_mutants(workers, dict.fromkeys(test for tests in files.values() for test in tests))
         if unchanged.failing:
             print("These tests fail without a mutant:", *unchanged.failing, sep="\n    ")
             if not options.ignore_failing:
                 sys.exit("Repair them first, or pass --ignore-failing to do without them.")
         run_mutants(workers, mutants, settings, unchanged, options.out)
-    rate = report(mutants, settings)
-    print(f"{(time.monotonic() - began) / 60:.0f} minutes")
-    sys.exit(rate < settings.kill_rate)
 
 
 if __name__ == "__main__":
