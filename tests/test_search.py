@@ -241,11 +241,12 @@ def softness_per_step(tol: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list
     return shares, br.adjust(p, rates, loss=br.losses.Power(12), tol=tol)
 
 
-@pytest.mark.parametrize(("tol", "steps"), [(1e-3, [1e-3]), (1e-4, [1e-4]), (1e-6, [1e-4, 1e-5, 1e-6])])
-def test_softening_falls_by_factors_of_10_to_the_tolerance(
-    tol: float, steps: list[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("tol", "smallest"), [(1e-3, 1e-10), (1e-6, 1e-10), (1e-11, 1e-11)])
+def test_softening_falls_by_factors_of_10_to_the_tolerance_or_less(
+    tol: float, smallest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares, result = softness_per_step(tol, monkeypatch)
+    steps = 10.0 ** np.arange(-4, np.log10(smallest) - 0.5, -1)
     assert np.unique(np.array(shares).round(15))[::-1] == pytest.approx([*steps, 0.0])
     assert shares[0] == 0  # first without
     assert shares[1:] == sorted(shares[1:], reverse=True)

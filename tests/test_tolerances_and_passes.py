@@ -136,32 +136,18 @@ def test_bounds_on_rates_take_at_most_12_passes(loss: Loss) -> None:
 # Losses that are flat at 0
 
 
-def softened(tol: float, beta: float = 12.0, seed: int = 0) -> tuple[Array, Array, br.Adjustment]:
-    """A problem under a loss so flat that it is solved with a trace of Brier loss, as large as the tolerance."""
+@pytest.mark.parametrize("seed", [0, 3])
+def test_softening_is_subtracted_from_the_guarantee_and_added_to_the_gap(seed: int) -> None:
+    # Under so flat a loss the problem is solved with a trace of Brier loss.
     rng = np.random.default_rng(seed)
     p, rates = rng.dirichlet(np.full(20, 0.5), size=10), rng.dirichlet(np.ones(20))
-    result = br.adjust(p, rates, loss=br.losses.Power(beta), tol=tol)
-    assert result.converged
-    assert result.model.softness == tol
-    return p, rates, result
-
-
-@pytest.mark.parametrize("tol", [1e-4, 1e-6])
-@pytest.mark.parametrize("seed", [0, 3])
-def test_softening_is_subtracted_from_the_guarantee_and_added_to_the_gap(tol: float, seed: int) -> None:
-    p, rates, result = softened(tol, seed=seed)
+    result = br.adjust(p, rates, loss=br.losses.Power(12), tol=1e-6)
+    assert result.model.softness == 1e-10
     moved = mean_loss(result.loss, p, result.probs, None)
     slack = float(result.shift @ (rates - result.probs.mean(axis=0)))
-    assert result.certificate.loss_reduction == pytest.approx(moved + slack - 2 * tol, abs=1e-3 * tol)
-    assert result.certificate.gap == pytest.approx(abs(slack) + 2 * tol, rel=1e-3)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_softened_adjustment_never_promises_more_than_it_keeps(seed: int) -> None:
-    # If the adjusted rows are the true probabilities, the loss falls by exactly their divergence from the predictions.
-    p, rates, result = softened(1e-4, seed=seed)
-    slack = float(result.shift @ (rates - result.probs.mean(axis=0)))
-    assert result.certificate.loss_reduction <= mean_loss(result.loss, p, result.probs, None) + abs(slack)
+    shortfall = moved + slack - result.certificate.loss_reduction
+    assert 0 < shortfall <= 2e-10  # twice the share is the most that it can cost
+    assert result.certificate.gap == pytest.approx(abs(slack) + shortfall, rel=1e-3)
 
 
 # Rates that leave a single class

@@ -51,7 +51,8 @@ class ListPasses(RowPasses):
     def write(self, block: Block, shift: Any, *, check: bool = False) -> WrittenBlock:
         rows, logs = self._adjusted(block.rows, shift)
         mean = block.weights @ np.array(rows)
-        return WrittenBlock(rows, () if check else WrittenSums(shift @ mean - block.weights @ logs, mean))
+        divergence = shift @ mean - block.weights @ logs
+        return WrittenBlock(rows, () if check else WrittenSums(divergence, mean, np.zeros(())))
 
     def _adjusted(self, rows: list[list[float]], shift: Any) -> tuple[list[list[float]], list[float]]:
         scaled = [[p * exp(s) for p, s in zip(row, shift, strict=True)] for row in rows]

@@ -144,7 +144,8 @@ def _source(result: Result) -> Engine:
 
 def _pairs(model: RowModel, shift: FloatArray, block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
     block = block.as_numpy()
-    return *model.pairs(block.rows, shift), block.weights
+    rows = model.adjusted(block.rows, shift)
+    return rows.before, rows.after, block.weights
 
 
 def _changes(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:

@@ -132,10 +132,22 @@ class FirstSums(NamedTuple):
 
 
 class WrittenSums(NamedTuple):
-    """Sums over adjusted rows: their divergence from the predictions, and the rows themselves, for all classes."""
+    """Weighted sums over adjusted rows.
+
+    Attributes
+    ----------
+    divergence : float
+        Sum of the divergences of the rows from the predictions.
+    mean : array of shape (k,)
+        Sum of the rows, for all classes.
+    shortfall : float
+        How far the fall of the loss may be below the dual value, because the rows are not exactly those that belong to
+        the shift; see :meth:`baserate.core.row_model.RowModel.shortfall`.
+    """
 
     divergence: FloatArray
     mean: FloatArray
+    shortfall: FloatArray
 
 
 class WrittenBlock(NamedTuple):

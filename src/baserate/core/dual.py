@@ -10,7 +10,8 @@ simplest form is one point, and ``lam`` the shift (k):
              curvature  sum_i w_i J_i                   (of the first term)
 
 Every value of the dual, not only its maximum, is a guarantee: on any labels whose weighted mean lies in ``T``, the mean
-loss of the rows ``a(lam)`` is below that of ``p`` by at least ``g(lam)``. See docs/theory.md.
+loss of the rows ``a(lam)`` is below that of ``p`` by at least ``g(lam)``. The rows that are written are floating-point
+numbers near ``a(lam)``; what their rounding costs is measured when they are written. See docs/theory.md.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, total
+from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, WrittenSums, total
 from baserate.core.newton import Point, Target
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.core.start import dual_point
@@ -58,10 +59,16 @@ class Survey(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Mean divergence of the adjusted rows from the predictions, and their mean, for all classes."""
+    """Means over the adjusted rows; see :class:`baserate.core.contracts.WrittenSums`."""
 
     divergence: float
     mean: FloatArray
+    shortfall: float
+
+    @classmethod
+    def of(cls, sums: WrittenSums) -> Written:
+        """The means of all rows from their sums."""
+        return cls(float(sums.divergence), sums.mean, float(sums.shortfall))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +122,11 @@ class Dual:
     def write(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
         task = partial(self.passes.write, shift=shift)
-        divergence, mean = total(self.rows.write(task, self.passes.block_values))
-        return Written(float(divergence), mean)
+        return Written.of(total(self.rows.write(task, self.passes.block_values)))
 
     def measure(self, shift: FloatArray) -> Written:
         """What :meth:`write` returns, without keeping the rows."""
-        divergence, mean = self.rows.sum(partial(self.passes.measure, shift=shift), self.passes.block_values)
-        return Written(float(divergence), mean)
+        return Written.of(self.rows.sum(partial(self.passes.measure, shift=shift), self.passes.block_values))
 
     def solve_in_one_block(self, target: Target) -> SolvedBlock | None:
         """Solve and write a problem with exact rates whose rows all lie in one block, if the passes can do that."""

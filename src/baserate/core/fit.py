@@ -117,7 +117,7 @@ def solve_small_problem(dual: Dual, stop: Stop) -> Fit | None:
     solved = dual.solve_in_one_block(Target(*stop))
     if solved is None:
         return None
-    written = Written(float(solved.written.divergence), solved.written.mean)
+    written = Written.of(solved.written)
     solution = Solution(dual.written_point(solved.shift, written), solved.n_passes - 2, converged=True)
     return Fit(dual, Survey.of(solved.survey), solution, written, solved.n_passes)
 
@@ -240,7 +240,8 @@ def _follow_softening(search: Search, stop: Stop) -> Search:
 
 
 def _smallest_share(stop: Stop) -> float:
-    return max(stop.tol, 1e-12)
+    # Not the tolerance itself if that is large: the guarantee would fall with the share, by up to twice as much.
+    return min(max(stop.tol, 1e-12), 1e-10)
 
 
 def write_rows(search: Search, shift: FloatArray) -> Search:

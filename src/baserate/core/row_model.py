@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from baserate.core.contracts import DualSums
 from baserate.errors import BadProbabilities, InfeasibleRates, Option
 from baserate.inputs.reading import Naming, Reading
-from baserate.losses.base import NONNEGATIVE, Loss
+from baserate.losses.base import NONNEGATIVE, Loss, inner
 from baserate.losses.softened import Softened
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray, IndexArray
@@ -24,14 +24,20 @@ from baserate.support.arrays import FloatArray, IndexArray
 NO_CURVATURE = np.zeros((0, 0))
 """The curvature of a pass that was not asked for it."""
 
+_EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+
 _BOUNDED = Option("bounded", "True")
 _ZEROS = Option("zeros", "1e-6")
 
 
-class RowPairs(NamedTuple):
-    """Predictions and adjusted rows, both of shape (m, k)."""
+class AdjustedRows(NamedTuple):
+    """Predictions, their dual points, and the adjusted rows, each of shape (m, k) for all classes.
+
+    Rows that need no adjustment are ``before`` itself.
+    """
 
     before: FloatArray
+    dual_points: FloatArray
     after: FloatArray
 
 
@@ -130,19 +136,49 @@ class RowModel:
         out[self.kept_classes] = values
         return out
 
-    def pairs(self, raw: NDArray[Any], shift: FloatArray) -> RowPairs:
-        """Predictions and adjusted rows of raw rows that were checked."""
+    def adjusted(self, raw: NDArray[Any], shift: FloatArray) -> AdjustedRows:
+        """The adjustment of raw rows that were checked."""
         p, eta = self.read(raw)
+        return AdjustedRows(p, eta, self._adjusted(p, eta, shift))
+
+    def _adjusted(self, p: FloatArray, eta: FloatArray, shift: FloatArray) -> FloatArray:
         if not shift.any() and self.keeps_all_classes and self.limit_levels is None:
-            return RowPairs(p, p)  # unchanged, without the rounding error of link and row map
-        return RowPairs(p, self.with_all_classes(self.shifted(self.kept(eta), shift)[1]))
+            return p  # unchanged, without the rounding error of link and row map
+        x, a = self.shifted(self.kept(eta), shift)
+        if self.loss.pins_zeros and a.min(initial=1.0) < _TINY:
+            # A probability that underflowed would be a hard zero, and its loss infinite.
+            a = np.where((a < _TINY) & (x > -np.inf), _TINY, a)
+        return self.with_all_classes(a)
+
+    def shortfall(self, rows: AdjustedRows, shift: FloatArray) -> FloatArray:
+        """How far the fall of the loss may be below the dual value, for each row.
+
+        If class j is true, the loss of a row falls by ``r_j = loss(p, j) - loss(a, j)``. On labels with rates t the
+        mean fall is at least the mean of ``min_j (r_j - shift_j)`` plus ``<shift, t>``, whatever the rows ``a`` are.
+        For the rows that belong to the shift, ``r_j - shift_j`` is equal for all classes with a positive probability,
+        and not less for the others. The minimum is then ``<a, r - shift> = d(p, a) - <shift, a>``, which is what the
+        dual value counts. Rounding, underflow and softening make the minimum smaller; this returns by how much.
+
+        A difference that may be a rounding error of the losses themselves is not counted. Labels to which ``p`` gives
+        probability 0 are not considered if their loss is infinite before and after.
+        """
+        eta = self.loss.link(rows.before) if self.softness else rows.dual_points
+        old, new = self.kept(eta), self.kept(self.loss.link(rows.after))
+        possible = old > -np.inf
+        if self.limit_levels is not None:  # no labels with the wanted rates and a finite loss have the other classes
+            possible &= self.kept(rows.after) > 0
+        with np.errstate(invalid="ignore"):
+            fall = new - old - shift  # r_j - shift_j, up to a constant per row
+            rounding = 8 * _EPS * (np.abs(new) + np.abs(old) + np.abs(shift))
+            least = np.where(possible, fall + rounding, np.inf).min(axis=1)
+        return np.maximum(inner(np.where(possible, fall, 0.0), self.kept(rows.after)) - least, 0.0)
 
     def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Adjusted rows of raw rows that were not checked yet."""
         self.reading.check(raw, first_row, naming)
-        eta = self.kept(self.read(raw)[1])
-        self.check_support(eta, first_row, naming)
-        a = self.with_all_classes(self.shifted(eta, shift)[1])
+        p, eta = self.read(raw)
+        self.check_support(self.kept(eta), first_row, naming)
+        a = self._adjusted(p, eta, shift)
         undefined = np.flatnonzero(np.isnan(a).any(axis=1))
         if undefined.size:
             row = naming.row(first_row + int(undefined[0]))

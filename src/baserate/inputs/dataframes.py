@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from baserate.errors import BadOption, BadProbabilities
 from baserate.inputs.columns import COLUMN_LIST, ColumnSelection
 from baserate.inputs.validation import quoted
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,26 +54,26 @@ class Frame:
 
         if self.kind.is_pandas_like():
             return self._wrap_pandas(answer)
-        arrays = {name: np.ascontiguousarray(answer[:, j]) for j, name in enumerate(self.columns)}
-        frame = nw.from_dict(arrays, backend=self.kind)
-        casts = {
-            name: dtype
-            for name, dtype in zip(self.columns, self.dtypes, strict=True)
-            if dtype.is_float() and dtype != nw.Float64
+        narrow = [dtype.is_float() and dtype != nw.Float64 for dtype in self.dtypes]
+        arrays = {
+            name: rounded(answer[:, j], str(self.dtypes[j]).lower() if narrow[j] else np.float64)
+            for j, name in enumerate(self.columns)
         }
-        if casts:
-            frame = frame.with_columns(nw.col(name).cast(dtype) for name, dtype in casts.items())
-        return frame.to_native()
+        return nw.from_dict(arrays, backend=self.kind).to_native()
 
     def _wrap_pandas(self, answer: FloatArray) -> Any:
         labels, native_dtypes = self.native
         pandas = self.kind.to_native_namespace()
-        frame = pandas.DataFrame(answer, columns=labels, index=self.index.copy(), copy=False)
         casts = {
             name: dtype
             for name, dtype in zip(labels, native_dtypes, strict=True)
             if dtype.kind == "f" and str(dtype) != "float64"
         }
+        if casts:
+            sizes = [8 * casts[name].itemsize if name in casts else 64 for name in labels]
+            columns = [rounded(answer[:, j], f"float{size}").astype(np.float64) for j, size in enumerate(sizes)]
+            answer = np.stack(columns, axis=1)
+        frame = pandas.DataFrame(answer, columns=labels, index=self.index.copy(), copy=False)
         return frame.astype(casts) if casts else frame
 
 

@@ -31,5 +31,10 @@ def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
         if not (lower < theta - 4e-16).any():
             break
         theta = lower
+    if spread is not None:
+        # With very different spreads theta has too few digits for the widest. The narrow ones must not pay for that by
+        # the division below, since they would move by many times what they may.
+        a -= np.where(support, (a.sum(axis=1, keepdims=True) - 1.0) / slope * width, 0.0)
+        np.maximum(a, 0.0, out=a)
     a /= a.sum(axis=1, keepdims=True)
     return a

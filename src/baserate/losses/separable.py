@@ -70,7 +70,11 @@ class SeparableLoss(Loss):
             rounding = 2e-15 * (np.abs(top) + np.abs(self.link(s)) + s * self.ddf(s))
             y = x[inexact] + (self.link(s) - top)[inexact]
             a[inexact] = self._refine(y, rounding[inexact], bounded)
-        return a / _sum(a)
+        a /= _sum(a)
+        if bounded and (a == 0).any() and not self.flat_at_zero:
+            # Not 0, but too small for a float64. If f' is steep at 0, the difference matters: see Power(1.005).
+            a[(a == 0) & (self.link(s) - gap > self.link(np.zeros(1)))] = np.finfo(np.float64).tiny
+        return a
 
     def _refine(self, y: FloatArray, width: FloatArray, bounded: bool) -> FloatArray:
         """Solve rows again in which a change of the last digit of ``theta`` changes small entries noticeably.

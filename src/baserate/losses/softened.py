@@ -19,7 +19,7 @@ class Softened(SeparableLoss):
     With such a loss (Power with beta above 2), a change of the last digit of a dual point may change a small
     probability noticeably. The requested rates may then lie between those of two neighbouring floating-point shifts.
     Adding 1e-10 times the Brier score makes the row map Lipschitz continuous. It changes objective and guarantee
-    by at most twice this share.
+    by at most twice this share; what it really costs is measured when the rows are written.
     """
 
     name = "softened"
@@ -52,10 +52,12 @@ class Softened(SeparableLoss):
         q = high
         for _ in range(12):
             step = (self.link(q) - x) / self.ddf(q)
-            q = np.clip(q - step, 0.4 * high, high)
+            previous, q = q, np.clip(q - step, 0.4 * high, high)
+            if (q == previous).all():  # to the last digit, which decides whether tight tolerances can be met
+                return q
         rest = np.abs(step) > 1e-15 * q
-        if rest.any():  # Newton's method alone is certain to converge only if the derivative is convex
-            q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
+        # Newton's method alone is certain to converge only if the derivative is convex.
+        q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
         return q
 
     def params(self) -> Mapping[str, Any]:

@@ -58,9 +58,9 @@ from baserate.support.arrays import FloatArray
 SURVEY, CURVATURE, WRITE = 1, 2, 4
 
 # Positions in ``sums``: the conjugate, the absolute values of its terms (for a bound on rounding errors), the offset of
-# the dual function, the number of hard zeros, the smallest positive probability, and the divergence from the
-# predictions to the adjusted rows (only for the Brier score).
-VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, N_SUMS = 0, 1, 2, 3, 4, 5, 6
+# the dual function, the number of hard zeros, the smallest positive probability, the divergence from the predictions to
+# the adjusted rows (only for the Brier score), and the shortfall of the adjusted rows (see ``RowModel.shortfall``).
+VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, SHORT, N_SUMS = 0, 1, 2, 3, 4, 5, 6, 7
 
 DONE = -1
 """Returned by a pass that computed the whole block, and by ``_advance`` after the last pass."""
@@ -84,6 +84,8 @@ LANES = 64
 """Rows per tile: several vectors long, and with 10 or 20 classes a tile fits into the first-level cache."""
 
 _SMALL, _LARGE = 1e-290, 1e290  # A row sum outside this range has lost digits or is about to.
+_TINY = 2.2250738585072014e-308  # The smallest normal number: under log loss, positive probabilities are not less.
+_EPS = 2.220446049250313e-16
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
@@ -251,17 +253,24 @@ def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, t
                 total += w[r] * a[c, r]
             mean[c] += total
         if todo & WRITE:
-            n_lost = 0  # positive probabilities that underflow to 0, which would be hard zeros
+            # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or larger.
             for c in range(n_kept):
                 j = keep[c]
                 for r in range(lanes):
-                    n_lost += a[c, r] == 0.0 and tile[j, r] > 0.0
-            if n_lost > 0:
-                return start
+                    a[c, r] = _TINY if a[c, r] < _TINY and tile[j, r] > 0.0 else a[c, r]
             _store(a, keep, start, rows)
         if todo & CURVATURE:
             _add_edges(a, w, z, edges)
     return DONE
+
+
+@_inlined_part
+def _shortfall_rounding(half):
+    """What rounding may contribute to the shortfall of a row for the Brier score."""
+    largest = 0.0
+    for c in range(len(half)):
+        largest = max(largest, abs(half[c]))
+    return 8.0 * _EPS * (4.0 + 2.0 * largest)
 
 
 def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
@@ -272,7 +281,8 @@ def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, 
     n, k = raw.shape
     n_kept = len(keep)
     tile, a, w = np.empty((k, lanes)), np.empty((n_kept, lanes)), np.empty(lanes)
-    total, count, theta = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    total, count, theta, least = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    rounding = _shortfall_rounding(half)
     for start in range(0, n, lanes):
         if not _load(raw, weights, start, tile, w, total, theta, smoothing, tolerance, before, sums, todo & SURVEY):
             return start
@@ -343,10 +353,21 @@ def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, 
         sums[SIZE] += size
         if todo & WRITE:
             _store(a, keep, start, rows)
+            for r in range(lanes):
+                total[r] = 0.0  # from here on the mean of r_j - shift_j, up to a constant of the row
+                least[r] = np.inf
             for c in range(n_kept):
                 j = keep[c]
                 for r in range(lanes):
                     tile[j, r] -= a[c, r]
+                    fall = -2.0 * (tile[j, r] + half[c])
+                    total[r] += a[c, r] * fall
+                    least[r] = fall if fall < least[r] else least[r]
+            short = 0.0
+            for r in range(lanes):
+                missing = total[r] - least[r] - rounding
+                short += w[r] * missing if missing > 0.0 else 0.0
+            sums[SHORT] += short
             for j in range(k):
                 moved = 0.0
                 for r in range(lanes):
@@ -407,14 +428,11 @@ def _wide_log_pass(
         sums[VALUE] += weights[i] * log_z
         sums[SIZE] += weights[i] * abs(log_z)
         if todo & WRITE:
-            n_lost = 0
             for j in range(k):
                 a = x[j] * factor[j] / z
-                n_lost += a == 0.0 and x[j] > 0.0
+                a = _TINY if a < _TINY and x[j] > 0.0 else a
                 rows[i, j] = a
                 mean[j] += weights[i] * a
-            if n_lost > 0:
-                return i
         else:
             for j in range(k):
                 mean[j] += x[j] * factor[j] * (weights[i] / z)
@@ -427,6 +445,7 @@ def _wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, t
     """One pass for the Brier score with many classes. The inner loops run over classes; all classes must be kept."""
     n, k = raw.shape
     x, a, lowest = np.empty(k), np.empty(k), np.full(k, 2.0)
+    rounding = _shortfall_rounding(half)
     for i in range(n):
         if not _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, todo & SURVEY):
             return i
@@ -465,8 +484,13 @@ def _wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, t
         sums[SIZE] += weights[i] * abs(value)
         sums[MOVED] += weights[i] * moved
         if todo & WRITE:
+            total, least = 0.0, np.inf
             for j in range(k):
                 rows[i, j] = a[j]
+                fall = 2.0 * (a[j] - x[j] - half[j])
+                total += a[j] * fall
+                least = fall if fall < least else least
+            sums[SHORT] += weights[i] * max(total - least - rounding, 0.0)
     for j in range(k):
         sums[LOWEST] = min(sums[LOWEST], lowest[j])
     return DONE
@@ -564,7 +588,7 @@ def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sum
         if todo == WRITE:
             return DONE if satisfied else NOT_EASY
         new_value = offset - sums[VALUE] + drift
-        new_noise = 2.220446049250313e-16 * (sums[SIZE] + abs(offset) + abs(drift))
+        new_noise = _EPS * (sums[SIZE] + abs(offset) + abs(drift))
         if not (new_value >= 0.0 and new_value < np.inf):
             return NOT_EASY
         if radius == 0.0:
@@ -616,7 +640,7 @@ def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sum
         mean[j] = 0.0
         for c in range(k):
             edges[j, c] = 0.0
-    sums[VALUE], sums[SIZE], sums[MOVED] = 0.0, 0.0, 0.0
+    sums[VALUE], sums[SIZE], sums[MOVED], sums[SHORT] = 0.0, 0.0, 0.0, 0.0
     return todo
 
 

@@ -53,6 +53,7 @@ class KernelSums(NamedTuple):
     zeros: float
     lowest: float
     divergence: float
+    shortfall: float
 
 
 class LossKernel(ABC):
@@ -177,14 +178,13 @@ class NumbaPasses(RowPasses):
         fused = _fused()
         rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
         todo = fused.WRITE | (fused.SURVEY if check else 0)
-        unchanged = not check and not shift.any()  # NumPy returns such rows without rounding error
+        unchanged = not shift.any()  # NumPy returns such rows without rounding error
         done = None if unchanged else self._run(block, shift, todo, False, rows)
         if done is None:
             return self._write_in_numpy(block, shift, check, rows)
         if check:
             return WrittenBlock(rows, ())
-        divergence = self.kernel.divergence(done.sums, shift, done.mean)
-        return WrittenBlock(rows, WrittenSums(divergence, self.model.per_class(done.mean, fill=0.0)))
+        return WrittenBlock(rows, self._written_sums(done.sums, shift, done.mean))
 
     def solve(self, block: Block, rates: FloatArray, target: Target) -> WrittenBlock | None:
         fused, k = _fused(), len(rates)
@@ -212,9 +212,13 @@ class NumbaPasses(RowPasses):
         if todo != fused.DONE:
             return None
         found = KernelSums(*sums)._replace(offset=state[fused.FIRST_OFFSET])
-        written = WrittenSums(self.kernel.divergence(found, shift, mean), mean)
+        written = self._written_sums(found, shift, mean)
         survey = self.kernel.survey(found, before, block.weights)
         return WrittenBlock(rows, SolvedBlock(shift, n_passes, survey, written))
+
+    def _written_sums(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> WrittenSums:
+        divergence, shortfall = self.kernel.divergence(sums, shift, mean), np.asarray(sums.shortfall)
+        return WrittenSums(divergence, self.model.per_class(mean, fill=0.0), shortfall)
 
     @property
     def _is_wide(self) -> bool:

@@ -60,13 +60,15 @@ class NumpyPasses(RowPasses):
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         if check:
-            rows = self.model.adjust_new_rows(block.rows, block.start, self.naming, shift)
-            return WrittenBlock(rows, ())
+            return WrittenBlock(self.model.adjust_new_rows(block.rows, block.start, self.naming, shift), ())
         # Not from scratch memory: that holds the dual points of the last model that was surveyed, which may have been
         # given up.
-        p, a = self.model.pairs(block.rows, shift)
-        divergence = np.zeros(()) if a is p else block.weights @ self.model.loss.divergence(p, a)
-        return WrittenBlock(a, WrittenSums(divergence, block.weights @ a))
+        rows = self.model.adjusted(block.rows, shift)
+        w, p, a = block.weights, rows.before, rows.after
+        if a is p:
+            return WrittenBlock(a, WrittenSums(np.zeros(()), w @ a, np.zeros(())))
+        shortfall = np.where(w > 0, self.model.shortfall(rows, shift), 0.0)  # which may be infinite
+        return WrittenBlock(a, WrittenSums(w @ self.model.loss.divergence(p, a), w @ a, w @ shortfall))
 
     def _dual_points(self, block: Block) -> FloatArray:
         if block.scratch is not None and self.uses_scratch:

@@ -20,7 +20,8 @@ class Certificate:
     ----------
     loss_reduction : float
         The mean loss on these rows falls by at least this much, whatever the labels, if their class rates satisfy
-        :meth:`holds_for`. It is a value of the dual problem, so it holds even if the solver did not converge.
+        :meth:`holds_for`. It is computed for the rows as they are returned, after rounding, so it holds even if the
+        solver did not converge. It is exact up to the rounding error of the losses themselves.
     gap : float
         Mean divergence of the adjusted rows from the predictions, minus the best lower bound on it: how far the
         adjustment may be from the smallest change.

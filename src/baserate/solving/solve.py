@@ -154,11 +154,11 @@ def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArra
     dual, written, shift = fitted.dual, fitted.written, fitted.solution.point.shift
     model = dual.model
     slack = float(shift @ (worst - written.mean[model.kept_classes]))
-    guaranteed = written.divergence + slack - 2 * model.softness
+    guaranteed = written.divergence + slack - written.shortfall
     price = shift - dual.kept_rate_set.anchor(shift, worst)
     return Certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
-        gap=abs(slack) + 2 * model.softness,
+        gap=abs(slack) + written.shortfall,
         residual=float(np.abs(wanted - written.mean).max()),
         sensitivity=model.per_class(price, fill=np.nan),
         known=known,

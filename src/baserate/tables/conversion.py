@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from baserate.inputs.columns import Columns
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, rounded
 from baserate.tables.base import Part
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, column
 
     def column(field: pa.Field) -> Any:
         if field.name in new:
-            values = np.ascontiguousarray(new[field.name], dtype=field.type.to_pandas_dtype())
+            values = rounded(new[field.name], field.type.to_pandas_dtype())
+            if len(columns.names) == 1:  # readers take 1 minus this for the first class, which must not become 0
+                values = np.where((values == 1) & (answer[:, 0] > 0), np.nextafter(values, 0), values)
             # Not pa.array(values), which would import pandas.
             return pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
         if field.name in old.column_names:

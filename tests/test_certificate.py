@@ -1,0 +1,208 @@
+"""The guarantee is about the numbers that are returned, whatever rounding, underflow or softening did to them.
+
+The reference is the worst case: of all labels with the stated rates, a linear program finds those on which the loss of
+the returned rows falls least.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from support import Array, cases, kernel_setting, labelled_problems, loss_id, mean_loss
+
+import baserate as br
+from baserate.losses import Loss
+
+ROUNDING = 1e-12  # Relative to the losses.
+
+
+def losses_per_label(loss: Loss, p: Array) -> Array:
+    """The loss of each row if each of the classes is true."""
+    return np.stack([loss.divergence(p, np.tile(label, (len(p), 1))) for label in np.eye(p.shape[1])], axis=1)
+
+
+def least_fall(loss: Loss, p: Array, a: Array, low: Array, high: Array, weights: Array | None = None) -> float:
+    """The least fall of the mean loss from ``p`` to ``a`` on any labels whose rates are between the bounds."""
+    n, k = p.shape
+    w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    before, after = losses_per_label(loss, p), losses_per_label(loss, a)
+    allowed = np.isfinite(before) & (high > 0)  # other labels have an infinite loss before, or are impossible
+    assert np.isfinite(after[allowed]).all()
+    fall = np.where(allowed, before, 0.0) - np.where(allowed, after, 0.0)
+    one_label = np.kron(np.eye(n), np.ones(k))
+    rates = np.kron(w, np.eye(k))
+    bounds = np.where(allowed, 1.0, 0.0).ravel()
+    found = linprog(
+        (w[:, None] * fall).ravel(),
+        A_eq=one_label,
+        b_eq=np.ones(n),
+        A_ub=np.vstack([rates, -rates]),
+        b_ub=np.concatenate([high, -low]) + 1e-13,
+        bounds=np.stack([np.zeros(n * k), bounds], axis=1),
+        method="highs",
+    )
+    assert found.success
+    return float(found.fun)
+
+
+def assert_kept(result: br.Adjustment, p: Array, rates: Any, weights: Array | None = None) -> float:
+    """Check the guarantee on the worst labels, and return the fall of the loss on them."""
+    low, high = rates if isinstance(rates, tuple) else (rates, rates)
+    worst = least_fall(result.loss, p, result.probs, np.asarray(low), np.asarray(high), weights)
+    before = losses_per_label(result.loss, p)
+    size = 1.0 + float(np.where(np.isfinite(before), before, 0.0).max())
+    assert result.certificate.loss_reduction <= worst + ROUNDING * size
+    return worst
+
+
+@pytest.mark.parametrize("beta", [1 + 1e-7, 1.001, 1.005, 1.05])
+def test_a_probability_that_underflows_under_power_loss_still_lowers_the_loss(beta: float) -> None:
+    p = np.array([[1.0, 0.0], [0.3, 0.7], [0.2, 0.8], [0.5, 0.5], [0.6, 0.4]])
+    loss, y = br.losses.Power(beta), [1, 0, 1, 1, 0]  # labels with exactly these rates, one of them on the hard zero
+    result = br.adjust(p, [0.4, 0.6], loss=loss)
+    assert result.converged
+    assert result.certificate.loss_reduction > 0.04
+    assert loss.score(p, y) - loss.score(result.probs, y) >= result.certificate.loss_reduction - ROUNDING
+    assert_kept(result, p, np.array([0.4, 0.6]))
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize("k", [2, 60])
+def test_log_loss_makes_no_hard_zero_of_a_positive_probability(k: int, kernels: str) -> None:
+    rng = np.random.default_rng(3)
+    p = np.full((40, k), 1e-300)
+    p[np.arange(40), rng.integers(k, size=40)] = 1.0
+    p[::3, 0] = 1e-320  # denormal
+    rates = np.arange(1.0, k + 1) ** 2
+    with kernel_setting(kernels):
+        result = br.adjust(p, rates / rates.sum(), normalize=True)
+        assert result.probs.min() > 0
+        np.testing.assert_array_equal(result.apply(p, normalize=True), result.probs)
+
+
+def test_logits_of_800_give_no_infinite_loss() -> None:
+    logits = np.array([[800.0, -800.0], [-800.0, 800.0], [3.0, -3.0], [0.0, 0.1]])
+    result = br.adjust(logits, [0.25, 0.75], from_logits=True)
+    assert result.probs.min() > 0
+    before = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)) + logits.max(axis=1)
+    for first in range(4):  # all labels of which one is class 0
+        y = np.where(np.arange(4) == first, 0, 1)
+        fall = np.mean(before - logits[np.arange(4), y] + np.log(result.probs[np.arange(4), y]))
+        assert fall >= result.certificate.loss_reduction - 1e-10
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_a_loose_tolerance_does_not_buy_a_negative_guarantee(tol: float) -> None:
+    rng = np.random.default_rng(1)
+    p, rates = rng.dirichlet(np.full(4, 0.3), size=30), rng.dirichlet(np.ones(4))
+    result = br.adjust(p, rates, loss=br.losses.Power(20), tol=tol)
+    assert result.converged
+    assert result.model.softness <= 1e-10
+    assert result.certificate.loss_reduction > 0
+    assert_kept(result, p, rates)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e5, 1e7])
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_class_weights_of_different_size_do_not_make_the_guarantee_too_large(ratio: float, diagonal: bool) -> None:
+    rng = np.random.default_rng(1)
+    p, rates = rng.dirichlet(np.full(4, 0.3), size=12), np.array([0.1, 0.2, 0.3, 0.4])
+    weights = np.array([1.0, ratio, 3.0, np.sqrt(ratio)])
+    root = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    loss = br.losses.WeightedBrier(weights) if diagonal else br.losses.Quadratic((root * weights) @ root.T)
+    result = br.adjust(p, rates, loss=loss)
+    worst = assert_kept(result, p, rates)
+    assert result.certificate.loss_reduction == pytest.approx(worst, rel=1e-6)
+    assert mean_loss(loss, p, result.probs, None) - worst <= result.certificate.gap + ROUNDING * ratio
+
+
+def test_rows_that_do_not_belong_to_the_shift_lower_the_guarantee() -> None:
+    class Careless(br.losses.Brier):
+        """The Brier score, with a row map that is wrong in the third digit."""
+
+        kernel = None
+
+        def row_map(self, x: Array, *, bounded: bool = True) -> Array:
+            a = super().row_map(x, bounded=bounded)
+            return a + 1e-3 * (np.roll(a, 1, axis=1) - a)
+
+    rng = np.random.default_rng(2)
+    p, rates = rng.dirichlet(np.ones(3), size=8), np.array([0.5, 0.3, 0.2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        result = br.adjust(p, rates, loss=Careless(), max_passes=8)
+    assert_kept(result, p, rates)
+    exact = br.adjust(p, rates, loss="brier")
+    assert result.certificate.loss_reduction < exact.certificate.loss_reduction - 1e-5
+    assert result.certificate.gap > 1e-5
+
+
+EDGES = [
+    br.losses.Log(), br.losses.Brier(), br.losses.Spherical(), br.losses.RankedProbability(), br.losses.Power(1.001),
+    br.losses.Power(1.5), br.losses.Power(3.0), br.losses.Power(6.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", EDGES, ids=loss_id)
+@cases(15)
+@given(data=st.data())
+def test_the_guarantee_is_the_least_fall_of_the_loss(loss: Loss, data: st.DataObject) -> None:
+    problem = data.draw(labelled_problems(zeros=True, losses=[loss]))
+    p, rates, weights = problem["probs"], problem["rates"], problem["sample_weight"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        result = br.adjust(p, rates, loss=loss, sample_weight=weights)
+    worst = assert_kept(result, p, rates, weights)
+    if result.converged:
+        assert result.certificate.loss_reduction >= worst - result.certificate.gap - 1e-9
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_the_guarantee_holds_for_the_rows_of_compiled_kernels(loss: str, kernels: str) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        k = int(rng.choice([3, 5]))
+        p, rates = rng.dirichlet(np.full(k, 0.2), size=10), rng.dirichlet(np.ones(k))
+        bounds = (np.maximum(rates - 0.02, 0.0), np.minimum(rates + 0.02, 1.0))
+        with kernel_setting(kernels):
+            assert_kept(br.adjust(p, rates, loss=loss), p, rates)
+            assert_kept(br.adjust(p, br.Rates.between(*bounds), loss=loss), p, bounds)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "Float32", "float[pyarrow]"])
+def test_narrow_columns_do_not_make_hard_zeros_under_log_loss(dtype: str) -> None:
+    frame = pd.DataFrame({"a": [0.9999, 0.5, 0.3], "b": [0.0001, 0.5, 0.7]}).astype(dtype)
+    result = br.adjust(frame, {"a": 1 - 1e-30, "b": 1e-30})
+    assert (result.probs.dtypes.astype(str) == dtype).all()
+    assert (result.probs["b"] > 0).all()
+    polars_frame = pl.DataFrame({"a": [0.9999, 0.5], "b": [0.0001, 0.5]}, schema={"a": pl.Float32, "b": pl.Float32})
+    probs = br.adjust(polars_frame, {"a": 1 - 1e-30, "b": 1e-60}, normalize=True).probs
+    assert probs.schema == polars_frame.schema
+    assert probs["b"].min() > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_have_no_hard_zeros_under_log_loss(dtype: Any, tmp_path: Path) -> None:
+    a = np.array([0.9, 0.5, 0.3], dtype=dtype)
+    pq.write_table(pa.table({"a": a, "b": 1 - a}), tmp_path / "two.parquet")
+    pq.write_table(pa.table({"p": a}), tmp_path / "one.parquet")
+    rates = br.Rates.exact([1e-60, 1.0])
+    for name, columns in (("two.parquet", ["a", "b"]), ("one.parquet", ["p"])):
+        br.adjust(tmp_path / name, rates, out=tmp_path / f"out {name}", columns=columns)
+    two, one = (pq.read_table(tmp_path / f"out {name}.parquet") for name in ("two", "one"))
+    assert two.schema.types == [pa.from_numpy_dtype(dtype)] * 2
+    assert min(two["a"].to_pylist()) > 0
+    assert one.schema.types == [pa.from_numpy_dtype(dtype)]
+    assert max(one["p"].to_pylist()) < 1  # the other class has 1 minus this
