@@ -6,7 +6,7 @@ loss that is flat at 0 can put it between two floating-point numbers. Each of th
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,8 @@ _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _NEARBY_PASSES = 20  # After so many passes, a solution that was thought to be near is searched from the start again.
 _MOST_SUMMED = 256  # Up to so many classes every pass sums the curvature; beyond, where a sample was taken, few do.
 _PLAIN_PASSES = 50  # After so many passes, a loss that is flat at 0 is softened.
+_LARGEST_SHARE = 1e-8  # The largest share of Brier loss in a solution.
+_SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
 _SHOWN_CLASSES = 5  # Blocked classes that a message names.
 
 _ZEROS, _BRIER = Option("zeros", "1e-6"), Option("loss", '"brier"')
@@ -189,11 +191,11 @@ def drop_unpredicted_classes(search: Search) -> Search:
 
 def search_shift(search: Search) -> Search:
     """Newton's method on all rows."""
-    start = search.start
-    if search.has_pinned_zeros:
-        start = start._replace(order=0)  # On the way to a limit at infinity the error falls for ever.
-    stop = search.stop.at_most(_PLAIN_PASSES) if search.dual.model.loss.flat_at_zero else search.stop
-    return replace(search, solution=search_from(search, start, stop))
+    start, stop, is_flat = search.start, search.stop, search.dual.model.loss.flat_at_zero
+    if search.has_pinned_zeros or is_flat:
+        # On the way to a limit at infinity the error falls for ever, and under a flat loss it stops falling.
+        start = start._replace(order=0)
+    return replace(search, solution=search_from(search, start, stop.at_most(_PLAIN_PASSES) if is_flat else stop))
 
 
 def follow_to_limit(search: Search) -> Search:
@@ -216,32 +218,46 @@ def soften_flat_loss(search: Search) -> Search:
         return search
     soft = _follow_softening(search, search.stop.after(plain.n_passes))
     solution = soft.found
-    # With a larger share than the smallest, softening costs more of the guarantee than it is worth.
-    arrived = soft.dual.model.softness <= _smallest_share(search.stop)
+    # A larger share costs more of the guarantee than it is worth.
+    arrived = soft.dual.model.softness <= _LARGEST_SHARE
     if arrived and (solution.converged or solution.point.residual < plain.point.residual):
         return replace(soft, solution=replace(solution, n_passes=plain.n_passes + solution.n_passes))
     return replace(search, other_passes=soft.other_passes)
 
 
 def _follow_softening(search: Search, stop: Stop) -> Search:
-    """Follow the solution of ``loss + share * Brier`` while the share falls to the tolerance."""
-    smallest = _smallest_share(stop)
-    shift, evaluations, share = None, 0, max(1e-4, smallest)
-    for n_surveys in itertools.count(1):
-        last = share == smallest
+    """Follow the solution of ``loss + share * Brier`` while the share falls, as long as the tolerance can be met.
+
+    The smaller the share, the less it costs of the guarantee, but the more digits of the shift matter.
+    """
+    best, shift, evaluations = None, None, 0
+    for n_surveys, share in enumerate(_shares(stop.tol), start=1):
         search = search.with_model(softness=share)
-        left = stop.after(evaluations + n_surveys - 1)
-        solution = search_from(search, Start(shift), left if last else Stop(1e-6, left.max_passes))
+        left, is_small = stop.after(evaluations + n_surveys - 1), share <= _LARGEST_SHARE
+        if best is not None:
+            left = left.at_most(_SMALLER_SHARE_PASSES)
+        start = Start(shift, order=0)  # The error is lost in rounding long before it falls as predicted.
+        solution = search_from(search, start, left if is_small else Stop(1e-6, left.max_passes))
         shift, evaluations = solution.point.shift, evaluations + solution.n_passes
-        if last or evaluations + n_surveys >= stop.max_passes:
+        if is_small and (best is None or solution.converged):
+            best = replace(search, solution=solution)
+        if (is_small and not solution.converged) or evaluations + n_surveys >= stop.max_passes:
             break
-        share = max(share / 10, smallest)
-    return replace(search, solution=replace(solution, n_passes=evaluations, converged=solution.converged and last))
+    if best is None:
+        best = replace(search, solution=replace(solution, converged=False))
+    return replace(best, solution=replace(best.found, n_passes=evaluations), other_passes=search.other_passes)
 
 
-def _smallest_share(stop: Stop) -> float:
-    # Not the tolerance itself if that is large: the guarantee would fall with the share, by up to twice as much.
-    return min(max(stop.tol, 1e-12), 1e-10)
+def _shares(tol: float) -> Iterator[float]:
+    """Shares of Brier loss that fall by factors of 10, to 1e-10 or to the tolerance if that is smaller.
+
+    They do not end at a larger tolerance, because the guarantee would fall with the share, by up to twice as much.
+    """
+    smallest = min(max(tol, 1e-12), 1e-10)
+    for exponent in range(4, 13):
+        yield max(10.0**-exponent, smallest)
+        if 10.0**-exponent <= smallest:
+            return
 
 
 def write_rows(search: Search, shift: FloatArray) -> Search:

@@ -23,7 +23,8 @@ def root_of_increasing(
     """The roots of n increasing functions.
 
     Newton's method within a shrinking bracket. A step that leaves the bracket, or is longer than half of the step
-    before, is replaced by bisection. Near a kink, Newton steps alone may have the right direction but a useless length.
+    before, is replaced by bisection, or by a step twice as long as the one before if that is much shorter. Near a kink,
+    Newton steps alone may have the right direction but a useless length.
 
     Parameters
     ----------
@@ -51,8 +52,14 @@ def root_of_increasing(
         high, low = np.where(value >= 0, t, high), np.where(value <= 0, t, low)
         with np.errstate(divide="ignore", invalid="ignore"):
             new = t - value / slope
+        # A step below the last digit says that the root is next to t, so the neighbouring number is tried.
+        digit = np.spacing(np.abs(t))
+        new = np.where(np.abs(new - t) < digit, t - np.copysign(digit, value), new)
         accepted = (new > low) & (new < high) & (np.abs(new - t) <= 0.5 * last_length)
-        new = np.where(accepted, new, 0.5 * (low + high))
+        # Where t is near the root but the other end of the bracket is far away, growing steps beat bisection.
+        longer = t - np.copysign(2.0 * last_length, value)
+        other = np.where(8.0 * last_length < high - low, longer, 0.5 * (low + high))
+        new = np.where(accepted, new, other)
         result[rows] = np.concatenate([t, low, high], axis=1)
         unfinished = ((np.abs(value) > small[rows]) & (new > low) & (new < high))[:, 0]
         if not unfinished.any():

@@ -53,11 +53,11 @@ class Softened(SeparableLoss):
         for _ in range(12):
             step = (self.link(q) - x) / self.ddf(q)
             previous, q = q, np.clip(q - step, 0.4 * high, high)
-            if (q == previous).all():  # to the last digit, which decides whether tight tolerances can be met
+            if (np.abs(q - previous) <= np.spacing(q)).all():  # the last digit decides whether tight tolerances are met
                 return q
         rest = np.abs(step) > 1e-15 * q
-        # Newton's method alone is certain to converge only if the derivative is convex.
-        q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
+        if rest.any():  # Newton's method alone is certain to converge only if the derivative is convex
+            q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
         return q
 
     def params(self) -> Mapping[str, Any]:
