@@ -3,7 +3,7 @@
     python tools/fuzz.py --cases 20000 --seed 1 --seconds 600 --workers 2
     python tools/fuzz.py --replay 1:1234            # print this case as runnable Python, and make every check
 
-A case follows from the seed and its number alone. ``tools/fuzzing/problems.py`` makes it, and
+A case follows from the seed and its number alone. ``tools/fuzzing/random_problems.py`` makes it, and
 ``tools/fuzzing/checks.py`` checks rows, rates, certificate and gap, that applying, saving, weights and permutations
 agree, and that nothing but errors of the library is raised. The exit status is 1 if anything is wrong, or if more than
 0.5 % of the answers did not converge.
@@ -54,9 +54,17 @@ KINDS = {
 def solve(seed: int, case: int) -> dict[str, Any]:
     """The outcome of a case, in a process of its own."""
     from fuzzing.checks import run_case
-    from fuzzing.problems import make_problem
+    from fuzzing.random_problems import make_problem
 
     return run_case(make_problem(seed, case)).as_json()
+
+
+def lost(seed: int, case: Lost) -> dict[str, Any]:
+    """The outcome of a case whose process hung or died."""
+    name = f"{seed}:{case.case}"
+    findings = [{"case": name, "check": "lost", "text": case.reason}]
+    return {"case": name, "loss": "", "findings": findings, "refused": "", "answered": False, "converged": True,
+            "seconds": 0.0}  # fmt: skip
 
 
 def fuzz(seed: int, cases: Iterator[int], workers: int, seconds: float) -> list[dict[str, Any]]:
@@ -64,13 +72,12 @@ def fuzz(seed: int, cases: Iterator[int], workers: int, seconds: float) -> list[
     outcomes, printed = [], 0
     for outcome in run_cases(solve, seed, cases, workers, seconds):
         if isinstance(outcome, Lost):
-            finding = {"case": f"{seed}:{outcome.case}", "check": "lost", "text": outcome.reason}
-            outcome = {"case": finding["case"], "findings": [finding], "seconds": 0.0, "answered": False}
+            outcome = lost(seed, outcome)
         outcomes.append(outcome)
         for finding in outcome["findings"]:
             printed += 1
             if printed <= MOST_LINES:
-                print(f"{finding['case']} {outcome.get('loss', '')} {finding['check']}: {finding['text']}", flush=True)
+                print(f"{finding['case']} {outcome['loss']} {finding['check']}: {finding['text']}", flush=True)
     if printed > MOST_LINES:
         print(f"... and {printed - MOST_LINES} more; --json writes all")
     return outcomes
@@ -94,7 +101,7 @@ def summarise(outcomes: Sequence[dict[str, Any]], seed: int) -> tuple[str, bool]
 def replay(text: str) -> bool:
     """Print a case and the results of all checks; return whether something is wrong."""
     from fuzzing.checks import run_case
-    from fuzzing.problems import make_problem
+    from fuzzing.random_problems import make_problem
 
     seed, _, case = text.partition(":")
     problem = make_problem(int(seed), int(case))
@@ -129,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         notable = [outcome for outcome in outcomes if outcome["findings"] or not outcome["converged"]]
         options.json.write_text(json.dumps(notable, indent=1), encoding="utf-8")
-    refused = Counter(outcome["refused"] for outcome in outcomes if outcome.get("refused"))
+    refused = Counter(outcome["refused"] for outcome in outcomes if outcome["refused"])
     print(f"refused: {dict(refused)}; {time.monotonic() - began:.0f} s")
     text, wrong = summarise(outcomes, options.seed)
     print(text)

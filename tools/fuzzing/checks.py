@@ -7,24 +7,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import baserate as br
 from baserate.errors import NotAdaptedWarning, NotConvergedWarning
-from fuzzing.formulas import Array
-from fuzzing.problems import Known, Problem, kernel_setting
+from fuzzing.figures import mean_divergence, optimum, rounding_of_losses
+from fuzzing.other_forms import check_permutation, check_weights
+from fuzzing.problems import Problem, kernel_setting
 from fuzzing.rate_sets import RateSet
-from fuzzing.worst_labels import Labels, _solved, possible_share
+from fuzzing.worst_labels import Labels, possible_share
 
-SLACK = 1e-11
-"""Rounding that a guarantee may have, relative to 1 plus the mean of the largest loss of each row."""
-
-SOLVER = 1e-6
+SOLVER = 1e-7
 """Error that CVXPY may have, relative to 1 plus the size of the losses."""
 
 SLOW = 5.0
@@ -142,15 +138,18 @@ def refusal(problem: Problem, error: br.BaserateError) -> Iterator[str]:
 
 
 def _clearly_possible(problem: Problem) -> bool:
-    """Whether rates that are a little less than exact are possible as well, so that rounding cannot be the reason."""
-    known = problem.rate_set
-    if known.centre is not None:
-        return (
-            possible_share(problem.predictions > 0, problem.weights, replace(known, radius=known.radius * 0.999))
-            or False
-        )
-    center = possible_share(problem.predictions > 0, problem.weights, known)
-    return bool(center) and not known.is_point
+    """Whether the rates are possible and not only just so, which rounding could decide."""
+    p, known = problem.predictions, problem.rate_set
+    if known.is_point:
+        beyond = known.low + 1e-6 * (known.low - problem.weights @ p)
+        known = RateSet(beyond, beyond)
+    elif known.centre is not None:
+        known = replace(known, radius=known.radius - 1e-6)
+    else:
+        known = RateSet(known.low + 1e-7, known.high - 1e-7)
+    if (known.low > known.high).any() or (known.low < 0).any() or known.radius < 0:
+        return False
+    return possible_share(p > 0, problem.weights, known) is True
 
 
 def guarded(check: Check, problem: Problem, result: br.Adjustment) -> list[str]:
@@ -222,11 +221,6 @@ def check_rate_set(problem: Problem, result: br.Adjustment) -> Iterator[str]:
 # The certificate
 
 
-def losses_after(problem: Problem, a: Array) -> Array:
-    """The losses of the adjusted rows on each label, as they were returned."""
-    return problem.formula.scores(a)
-
-
 def check_certificate(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     """The loss falls by at least ``loss_reduction`` on the worst labels."""
     claim = result.certificate.loss_reduction
@@ -235,7 +229,7 @@ def check_certificate(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     if not np.isfinite(claim):
         yield f"loss_reduction is {claim}"
         return
-    after = losses_after(problem, result.probs)
+    after = problem.formula.scores(result.probs)
     labels = Labels.of(problem.scores, after, problem.weights, problem.rate_set)
     slack = rounding_of_losses(problem, after)
     if labels.proved_by(result.shift) >= claim - slack:
@@ -249,24 +243,17 @@ def check_certificate(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     )
 
 
-def rounding_of_losses(problem: Problem, after: Array) -> float:
-    """What rounding may change of a mean loss."""
-    possible = np.isfinite(problem.scores) & np.isfinite(after) & (problem.rate_set.high > 0)
-    size = np.where(possible, np.abs(np.where(possible, problem.scores, 0.0)) + np.abs(np.where(possible, after, 0)), 0)
-    return SLACK * (1.0 + float(problem.weights @ size.max(axis=1)))
-
-
 def check_whole_labels(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     """For a few rows: all whole labels whose rates are possible, one after another."""
     (n, k), claim = problem.probs.shape, result.certificate.loss_reduction
     if k**n > 300 or claim is None or not np.isfinite(claim):
         return
-    after = losses_after(problem, result.probs)
+    after = problem.formula.scores(result.probs)
     slack = rounding_of_losses(problem, after)
     used = problem.weights > 0
     for code in range(k**n):
         y = np.array([code // k**i % k for i in range(n)])
-        if problem.rate_set.distance(problem.weights @ np.eye(k)[y]) > 0:
+        if problem.rate_set.distance(problem.weights @ np.eye(k)[y]) > 1e-15:
             continue
         one, other = problem.scores[np.arange(n), y][used], after[np.arange(n), y][used]
         if np.isfinite(one).all() and not problem.weights[used] @ (one - other) >= claim - slack:
@@ -278,23 +265,16 @@ def check_whole_labels(problem: Problem, result: br.Adjustment) -> Iterator[str]
 # The gap
 
 
-def mean_divergence(problem: Problem, a: Array) -> float:
-    """The objective."""
-    used = problem.weights > 0
-    return float(problem.weights[used] @ problem.formula.divergence(problem.predictions[used], a[used]))
-
-
 def check_gap(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     """The objective is above its optimum by at most ``gap``."""
-    p, model = problem.predictions, problem.formula.model
-    small = problem.probs.size <= 60 and problem.weights.min() > 1e-4 and p[p > 0].min() > 1e-8
-    if model is None or not small or problem.verb == "prior_adjust" or not np.isfinite(result.probs).all():
+    p, formula = problem.predictions, problem.formula
+    small = problem.probs.size <= 60 and problem.weights.min() > 1e-4
+    if formula.model is None or not small or problem.verb == "prior_adjust" or not np.isfinite(result.probs).all():
         return
-    if (
-        problem.formula.code.startswith(("br.losses.Power(0.5", "br.losses.Power(1.5", "br.losses.Power(3"))
-        and p.min() == 0
-    ):
-        return  # the slope is infinite there, or the cone solver loses its digits
+    # Cone solvers lose their digits near the end of logarithms and powers; at 0 a slope may be infinite.
+    least = p.min() if formula.name == "power" else p[p > 0].min()
+    if formula.name in ("log", "power") and least < 1e-8:
+        return
     best = optimum(problem)
     if best is None:
         return
@@ -302,33 +282,6 @@ def check_gap(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     allowed = SOLVER * (1.0 + float(np.abs(scores[np.isfinite(scores)]).max()))
     if not ours <= best + result.certificate.gap + allowed:
         yield f"the objective is {ours:.10g}, but can be {best:.10g}; the gap is {result.certificate.gap:.3g}"
-
-
-def optimum(problem: Problem) -> float | None:
-    """The smallest objective by CVXPY; None if it has no accurate answer."""
-    import cvxpy as cp
-
-    p, known, model = problem.predictions, problem.rate_set, problem.formula.model
-    assert model is not None
-    n, k = p.shape
-    a, rows, constraints = cp.Variable((n, k)), [], []
-    for i in range(n):
-        seen = np.flatnonzero(p[i] > 0) if problem.formula.pins_zeros else np.arange(k)
-        rows.append(problem.weights[i] * model(a[i, seen], p[i, seen]))
-        constraints += [a[i, j] == 0 for j in np.setdiff1d(np.arange(k), seen)]
-    mean = problem.weights @ a
-    constraints += [cp.sum(a, axis=1) == 1, *([a >= 0] if problem.bounded else [])]
-    constraints += [mean == known.low] if known.is_point else [mean >= known.low, mean <= known.high]
-    if known.centre is not None and known.scale is not None:
-        constraints.append(cp.norm(cp.multiply(mean - known.centre, np.sqrt(known.scale))) <= known.radius)
-    answer = cp.Problem(cp.Minimize(cp.sum(rows)), constraints)
-    if not _solved(answer):
-        return None
-    found = np.maximum(a.value, 0.0) if problem.bounded else np.asarray(a.value)
-    if problem.formula.pins_zeros:
-        found = np.where(p > 0, found, 0.0)
-    missed = max(known.distance(problem.weights @ found), float(np.abs(found.sum(axis=1) - 1.0).max()))
-    return mean_divergence(problem, found) if missed < 1e-8 else None
 
 
 # Applying and saving
@@ -357,81 +310,6 @@ def check_save(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     one, other = apply(problem, result), apply(problem, loaded)
     if not np.array_equal(one, other, equal_nan=True):
         yield f"apply after loading differs by up to {np.max(np.abs(one - other)):.3g}"
-
-
-# The same problem in another form
-
-
-def check_weights(problem: Problem, result: br.Adjustment) -> Iterator[str]:
-    """Integer weights give the same as repeated rows."""
-    weights = problem.options.get("sample_weight")
-    if weights is None or not all(isinstance(w, int) for w in weights) or problem.known.of_sample:
-        return
-    rows = np.repeat(np.arange(len(weights)), weights)
-    options = {name: value for name, value in problem.options.items() if name != "sample_weight"}
-    repeated = replace(problem, probs=problem.probs[rows], options=options)
-    first = np.unique(rows, return_index=True)[1]
-    yield from same_answer(problem, result, repeated, lambda a: _scatter(a[first], rows[first], result.probs))
-
-
-def _scatter(rows: Array, places: NDArray[np.intp], like: Array) -> Array:
-    out = like.copy()
-    out[places] = rows
-    return out
-
-
-def check_permutation(problem: Problem, result: br.Adjustment) -> Iterator[str]:
-    """Permuted rows and, where the loss allows it, permuted classes give the permuted answer."""
-    rng = np.random.default_rng([problem.seed, problem.case, 2])
-    n, k = problem.probs.shape
-    order = rng.permutation(n)
-    options = dict(problem.options)
-    if "sample_weight" in options:
-        options["sample_weight"] = [options["sample_weight"][i] for i in order]
-    permuted = replace(problem, probs=problem.probs[order], options=options)
-    yield from same_answer(problem, result, permuted, lambda a: a[np.argsort(order)])
-    known = problem.rate_set
-    if problem.formula.permuted is None or problem.verb == "prior_adjust" or "classes" in problem.options:
-        return
-    order = rng.permutation(k)
-    low, high = known.low[order].tolist(), known.high[order].tolist()
-    code = repr(low) if known.is_point else f"br.Rates.between({low!r}, {high!r})"
-    if known.centre is not None:
-        metric = "euclidean" if "euclidean" in problem.known.code else "chi2"
-        code = f"br.Rates.near({known.centre[order].tolist()!r}, {known.radius!r}, metric={metric!r})"
-    same = partial(_permuted_set, known, order)
-    formula = problem.formula.permuted(order)
-    permuted = replace(problem, probs=problem.probs[:, order], known=Known(code, same), formula=formula)
-    yield from same_answer(problem, result, permuted, lambda a: a[:, np.argsort(order)])
-
-
-def _permuted_set(known: RateSet, order: NDArray[np.intp], size: int) -> RateSet:
-    centre = None if known.centre is None else known.centre[order]
-    scale = None if known.scale is None else known.scale[order]
-    return RateSet(known.low[order], known.high[order], centre, scale, known.radius)
-
-
-def same_answer(
-    problem: Problem, result: br.Adjustment, other: Problem, back: Callable[[Array], Array]
-) -> Iterator[str]:
-    """Whether another form of the problem has the same answer, as far as tolerances allow to say so."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)
-        again = other.call()
-    if not (result.converged and again.converged and problem.bounded):
-        return
-    one, two = result.certificate, again.certificate
-    shifts = np.concatenate([result.dual_shift - result.dual_shift.mean(), again.dual_shift - again.dual_shift.mean()])
-    missed = (one.residual + two.residual) * (1.0 + float(np.abs(shifts).max())) * problem.probs.shape[1]
-    allowed = 10 * (one.gap + two.gap + missed) + 100 * rounding_of_losses(problem, losses_after(problem, result.probs))
-    difference = abs(one.loss_reduction - two.loss_reduction)
-    if not difference <= allowed and problem.verb != "prior_adjust":
-        yield f"loss_reduction is {one.loss_reduction:.10g} and {two.loss_reduction:.10g} (allowed {allowed:.2g})"
-    strength = problem.formula.strength
-    if strength and not problem.from_logits:
-        distance = problem.weights @ ((result.probs - back(again.probs)) ** 2).sum(axis=1)
-        if not distance <= allowed / strength:
-            yield f"the rows differ by {np.sqrt(distance):.3g} on average (allowed {np.sqrt(allowed / strength):.2g})"
 
 
 CHECKS: dict[str, Check] = {

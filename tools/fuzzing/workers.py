@@ -13,6 +13,9 @@ from typing import Any
 HANGING = 60.0
 """Seconds after which a case is given up."""
 
+STARTING = 60.0
+"""Seconds that the first case of a process may take in addition, for imports and kernels that are compiled."""
+
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 Solve = Callable[[int, int], Any]
@@ -50,8 +53,8 @@ class Worker:
         self.pipe.send(case)
 
     def overdue(self, limit: float) -> bool:
-        """Whether the case takes too long. The first one may wait for imports and for kernels to be compiled."""
-        return time.monotonic() - self.began > (limit if self.used else limit + 60.0)
+        """Whether the case takes too long."""
+        return time.monotonic() - self.began > (limit if self.used else limit + STARTING)
 
     def stop(self) -> None:
         """End the process."""

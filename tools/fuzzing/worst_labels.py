@@ -32,7 +32,7 @@ MASS = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """What is known about the smallest fall of the loss: it lies between ``proved`` and ``reached``."""
+    """The smallest fall of the loss lies between what is proved for all labels and what some labels reach."""
 
     proved: float
     reached: float
@@ -112,7 +112,7 @@ class Labels:
             return Worst(np.inf, np.inf)
         if found.status != 0:
             return None
-        return Worst(self.proved_by(scale * found.eqlin.marginals[n:]), float(scale * found.fun))
+        return self._bounds(found.x[:m], scale * found.eqlin.marginals[n:])
 
     def _by_cones(self) -> Worst | None:
         import cvxpy as cp
@@ -129,13 +129,22 @@ class Labels:
         assert known.scale is not None
         in_ball = cp.norm(cp.multiply(t - known.centre, np.sqrt(known.scale))) <= known.radius
         problem = cp.Problem(cp.Minimize(cost / scale @ y), [in_rows @ y == 1, linked, in_ball, t <= known.high])
-        if not _solved(problem):
+        if not solved(problem):
             return Worst(np.inf, np.inf) if problem.status == cp.INFEASIBLE else None
-        prices = [self.proved_by(sign * scale * np.asarray(linked.dual_value)) for sign in (1.0, -1.0)]
-        return Worst(max(prices), float(scale * problem.value))
+        mu = scale * np.asarray(linked.dual_value)
+        return self._bounds(y.value, max(mu, -mu, key=self.proved_by))  # the sign depends on the version of CVXPY
+
+    def _bounds(self, y: Array, mu: Array) -> Worst:
+        """What the labels of a solver, which may be a little off the rates, and its prices prove."""
+        labels = np.zeros(self.fall.shape)
+        labels[self.allowed] = np.maximum(y, 0.0)
+        labels /= labels.sum(axis=1, keepdims=True)
+        missed = self.rate_set.distance(self.weights @ labels)
+        reached = float(self.weights @ (labels * self.fall).sum(axis=1))
+        return Worst(self.proved_by(mu), reached + 2 * len(mu) * missed * float(np.ptp(mu)))
 
 
-def _solved(problem: Any) -> bool:
+def solved(problem: Any) -> bool:
     """Solve with Clarabel; whether that succeeded."""
     import cvxpy as cp
 
