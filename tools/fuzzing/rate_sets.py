@@ -49,11 +49,11 @@ class RateSet:
         assert self.centre is not None
         assert self.scale is not None
         centre, scale = self.centre[possible], self.scale[possible]
-        middle = float(price.mean())
-        price = price - middle
-        spread = float(np.abs(price).max())
+        least = float(price.min())
+        price = price - least  # exactly 0 where it is least, so that a large u leaves the digits of these classes
+        spread = float(price.max())
         if spread == 0:
-            return middle
+            return least
 
         def bound(u: float) -> tuple[float, float]:
             t = _onto_simplex(centre - u * price / scale, scale)
@@ -66,7 +66,7 @@ class RateSet:
         for _ in range(60):
             u = float(np.sqrt(low * high))
             low, high = (u, high) if bound(u)[1] < 0 else (low, u)
-        return middle + max(bound(low)[0], bound(high)[0])
+        return least + max(bound(low)[0], bound(high)[0])
 
 
 def _onto_simplex(v: Array, scale: Array) -> Array:
