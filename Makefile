@@ -59,7 +59,7 @@ mutants: $(VENV)/.mutants
 	$(BIN)/python tools/mutants.py
 
 # Random and adversarial problems, whose answers are checked by formulas of our own; about two minutes on two cores.
-CASES ?= 4000
+CASES ?= 6000
 SEED ?= 1
 SECONDS ?= 600
 fuzz: $(VENV)/.dev

@@ -119,7 +119,7 @@ def replay(text: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases, and return 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=5000, help="number of problems")
+    parser.add_argument("--cases", type=int, default=6000, help="number of problems")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600, help="start no case after this time")

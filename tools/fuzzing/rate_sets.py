@@ -26,11 +26,11 @@ class RateSet:
         return bool((self.low == self.high).all())
 
     def distance(self, t: Array) -> float:
-        """The largest amount by which a bound is missed, or by which the ball is."""
+        """How far a rate misses its bound, or how far the rates must at least move, each of them, to reach the ball."""
         outside = float(np.maximum(self.low - t, t - self.high).max())
         if self.centre is not None and self.scale is not None:
             length = float(np.sqrt(self.scale @ (t - self.centre) ** 2))
-            outside = max(outside, (length - self.radius) / float(np.sqrt(self.scale.max())))
+            outside = max(outside, (length - self.radius) / float(np.sqrt(self.scale.sum())))
         return max(outside, 0.0)
 
     def least(self, price: Array) -> float:
