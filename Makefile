@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit branches test-min dist stress mutants bench bench-check coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -57,6 +57,13 @@ stress: $(VENV)/.dev
 # Makes many small changes to the solver, and counts how many the tests notice; about an hour on two cores.
 mutants: $(VENV)/.mutants
 	$(BIN)/python tools/mutants.py
+
+# Random and adversarial problems, whose answers are checked by formulas of our own; about two minutes on two cores.
+CASES ?= 6000
+SEED ?= 1
+SECONDS ?= 600
+fuzz: $(VENV)/.dev
+	$(BIN)/python tools/fuzz.py --cases $(CASES) --seed $(SEED) --seconds $(SECONDS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
