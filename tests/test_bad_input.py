@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import baserate as br
@@ -87,6 +88,21 @@ BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
         r"'d' is not among the classes 'a', 'b', 'c'",
     ),
     ({"a": 0.5, "b": 0.3, "C": 0.2}, {"classes": ["a", "b", "c"]}, r"no entry for 'c' \(.*\); 'C' is not among"),
+    (
+        {1: 0.5, 2: 0.3, 3: 0.2},
+        {"classes": ["1", "2", "3"]},
+        r"different types do not match: 1 is of type int, but '1' is of type str; .* for example with str\(1\)$",
+    ),
+    (
+        {"1": 0.5, "2": 0.3, "3": 0.2},
+        {"classes": [1, 2, 3]},
+        r"'1' is of type str, but 1 is of type int; .* for example with int\('1'\)$",
+    ),
+    (
+        br.Rates.exact([0.5, 0.3, 0.2], classes=[1, 2, 3]),
+        {"classes": ["1", "2", "3"]},
+        r"use the same class names for both\. Class names of different types do not match",
+    ),
 ]
 
 
@@ -94,6 +110,18 @@ BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
 def test_bad_rates_are_refused(rates: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.BadRates, match=message):
         br.adjust(P, rates, **options)
+
+
+def test_columns_whose_names_differ_in_type_from_those_of_the_rates(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"1": [0.2, 0.5], "0": [0.8, 0.5]})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for probs in (frame, tmp_path / "in.csv"):
+        with pytest.raises(errors.BadRates, match=r"1 is of type int, but '1' is of type str; .* with str\(1\)$"):
+            br.adjust(probs, {1: 0.3, 0: 0.7})
+    result = br.adjust(frame.rename(columns=int), {1: 0.3, 0: 0.7})
+    for probs, out in ((frame, None), (tmp_path / "in.csv", tmp_path / "out.csv")):
+        with pytest.raises(errors.BadProbabilities, match="1 is of type int, but '1' is of type str"):
+            result.apply(probs, out=out)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +157,8 @@ def test_bad_weights_are_refused(weights: Any, message: str) -> None:
         ({"max_passes": 2.5}, r"not 2\.5"),
         ({"classes": ["a", "b"]}, r"classes has 2 names, but there are 3 columns"),
         ({"classes": ["a", "b", "a"]}, r"classes contains 'a' more than once"),
+        ({"progress": 3}, r"progress must be an object of a subclass of baserate\.progress\.Progress, or None, not 3"),
+        ({"progress": False}, r"not False"),
         ({"classes": "abc"}, r"classes must be a list of 3 names"),
         ({"classes": {"a", "b", "c"}}, r"in the order of the columns, not \{"),
         ({"classes": [[0], [1], [2]]}, r"plain values such as strings or numbers, not \[0\]"),

@@ -184,9 +184,37 @@ def test_unusual_files_are_adjusted_correctly(kind: str, tmp_path: Path) -> None
     np.testing.assert_allclose(got, EXPECTED, rtol=0, atol=1e-3 if kind == "float16" else 1e-7)
 
 
+def link_to_itself(name: str) -> Callable[[Path], Path]:
+    """A folder with a link that leads to itself, and the path of the link or of something that contains it."""
+
+    def make(folder: Path) -> Path:
+        (folder / "in.csv").symlink_to("in.csv")
+        (folder / "more.csv").write_text(GOOD)
+        return folder / (name or "in.csv")
+
+    return make
+
+
+def not_an_array(folder: Path) -> Path:
+    np.savez(folder / "in.npz", p=np.column_stack([A, B]))
+    with zipfile.ZipFile(folder / "in.npz", "a") as archive:
+        archive.writestr("note.npy", b"hello")
+    return folder / "in.npz"
+
+
 BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no such file": (lambda folder: folder / "x.csv", "there is no file {in}/x.csv"),
     "nothing matches": (lambda folder: folder / "*.csv", "no file matches {in}/*.csv"),
+    "a link that leads to itself": (
+        link_to_itself(""),
+        "{in}/in.csv cannot be used: its symbolic links lead in a circle; remove the link, or let it point to a file",
+    ),
+    "a pattern that matches such a link": (link_to_itself("*.csv"), "{in}/in.csv cannot be used: its symbolic links"),
+    "a folder with such a link": (link_to_itself("."), "{in}/in.csv cannot be used: its symbolic links"),
+    "a path of 5000 characters": (
+        lambda folder: folder / ("x" * 5000),
+        f"{'x' * 38} cannot be used: the path, or a name in it, is longer than the system allows; choose a shorter one",
+    ),
     "empty folder": (empty_folder, "the folder {in}/sub contains no files"),
     "folder with other files": (
         with_notes,
@@ -199,6 +227,15 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "wrong delimiter": (
         text(GOOD.replace(",", ";")),
         "{in}/in.csv has only one column, 'id;p_a;p_b'. If its columns are separated by ';', pass delimiter=';'",
+    ),
+    "semicolons and decimal commas": (
+        text("id;p_a;p_b\n1;0,7;0,3\n2;0,2;0,8\n"),
+        "{in}/in.csv cannot be split into columns by ','. If its columns are separated by ';', pass delimiter=';'; for "
+        "decimal commas also pass decimal=','",
+    ),
+    "a comma in a name, and semicolons": (
+        text('id;"p_a, first";p_b\n1;0.7;0.3\n'),
+        "If its columns are separated by ';', pass delimiter=';'",
     ),
     "duplicate columns": (text(GOOD.replace("id", "p_a")), "{in}/in.csv has 2 columns named 'p_a'"),
     "words among numbers": (
@@ -221,7 +258,12 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "percentages": (text(GOOD.replace("0.8", "80%")), "row 1 of {in}/in.csv, column 'p_b' is '80%'"),
     "missing class": (
         text("id,p_a\n1,0.7\n"),
-        "{in}/in.csv has the columns 'id', 'p_a'; no set of columns matches the classes 'a', 'b'. Select the columns",
+        "{in}/in.csv has the columns 'id', 'p_a'; the rates name 2 classes, 'a', 'b', but 'b' has no column. If there "
+        "is no such class, leave it out of the rates. Select the columns",
+    ),
+    "no class among the columns": (
+        text("id,p_x,p_y\n1,0.7,0.3\n"),
+        "no set of columns matches the classes 'a', 'b'. Select the columns",
     ),
     "UTF-16": (text(GOOD.encode("utf-16")), "{in}/in.csv is not UTF-8 text: it contains zero bytes, as UTF-16"),
     "zero bytes": (text(GOOD + "\0"), "{in}/in.csv is not UTF-8 text: it contains zero bytes"),
@@ -259,7 +301,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "a class in the path": (
         hive,
-        "no set of columns matches the classes 'a', 'b'. Select the columns with probabilities",
+        "'a', 'b', but 'a' has no column. If there is no such class, leave it out of the rates. Select the columns",
     ),
     "a column that others lack": (
         several(rows(), rows().drop_columns("id")),
@@ -285,6 +327,10 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "one dimension in NPY": (numpy_file(np.array(A)), "{in}/in.npy must have 2 dimensions (rows, classes)"),
     "no matrix in NPZ": (numpy_file(None, y=np.zeros(3)), "{in}/in.npz contains no matrix of numbers"),
+    "a member of NPZ that is not an array": (
+        not_an_array,
+        "the member 'note.npy' of {in}/in.npz is not an array; save it again",
+    ),
     "truncated NPZ": (cut(numpy_file(None, p=np.eye(2)), 0.8), "{in}/in.npz is not a complete NPZ file"),
 }
 
@@ -294,6 +340,19 @@ def _damaged(path: Path) -> Path:
     data[20:60] = b"\xff" * 40
     path.write_bytes(bytes(data))
     return path
+
+
+def test_long_column_names_are_shortened_in_messages(tmp_path: Path) -> None:
+    name = "p_" + "x" * 100_000
+    path = tmp_path / "in.csv"
+    path.write_text(f"id,{name},p_b\n1,0.7,0.3\n")
+    with pytest.raises(br.BaserateError, match=r"has the columns 'id', 'p_x+\.\.\.x+', 'p_b'") as caught:
+        br.adjust(path, RATES)
+    assert len(str(caught.value)) < 1000
+    path.write_text(f"{name},p_b\n-1,2\n")
+    with pytest.raises(br.BaserateError, match=r"row 0 of .*, column 'p_x+\.\.\.x+' is -1") as caught:
+        br.adjust(path, [0.3, 0.7], columns="p_*")
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize("kind", BROKEN)

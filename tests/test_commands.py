@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -260,6 +261,8 @@ INPUTS = {
         (("mixed.csv", "--rates", "0.5,0.5", "--columns", "a,text"), "with probabilities by --columns NAME,NAME"),
         (("two.npz", "--rates", "0.5,0.5"), "select one by --columns NAME"),
         (("semicolons.csv", "--rates", "a=0.5,b=0.5"), "pass --delimiter ';'"),
+        (("commas.csv", "--rates", "a=0.5,b=0.5"), "pass --delimiter ';'; for decimal commas also pass --decimal ','"),
+        (("mixed.csv", "--rates", "a=0.5,b=0.5,c=0"), "name 3 classes, 'a', 'b', 'c', but 'c' has no column. If there"),
         (("commas.csv", "--delimiter", ";", "--rates", "a=0.5,b=0.5"), "for decimal commas pass --decimal ','"),
         (("commas.csv", "--decimal", ",", "--rates", "a=0.5,b=0.5"), "for example --delimiter ';'"),
         (("mixed.csv", "--rates", "a=0.5,b=0.5", "--tol", "2"), "--tol must be a number between 0 and 1, not 2.0"),
@@ -424,10 +427,101 @@ def test_signal_does_not_leave_a_lock_acquired(moment: str) -> None:
             pass
         time.sleep(10)
 
-    with pytest.raises(KeyboardInterrupt), signals_as_interrupts(received):
+    with pytest.raises(KeyboardInterrupt), signals_as_interrupts(received, os._exit):
         work()
     assert received == [signal.SIGTERM]
     assert not lock.lock.locked()
+
+
+def test_a_signal_after_a_lost_one_ends_the_command() -> None:
+    received: list[int] = []
+
+    def work() -> None:
+        with contextlib.suppress(BaseException):  # as in an import, in __del__, or in a callback of a C library
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt), signals_as_interrupts(received, os._exit):
+        work()
+    assert received == [signal.SIGINT, signal.SIGTERM]
+
+
+SLOW_CLEAN_UP = """
+import os, signal, sys, time
+from baserate.cli import main
+from baserate.tables.base import Writer
+
+class Unfinished:
+    def write(self, table):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+    def abandon(self):
+        print("cleaning up", flush=True)
+        time.sleep(float(sys.argv.pop()))
+        print("cleaned up", flush=True)
+
+import baserate.tables.destination as destination
+destination.Destination.writer = lambda self, *args: Unfinished()
+main(["adjust", "in.csv", "--rates", "cat=0.2,dog=0.5,owl=0.3", "--out", "out.csv"], prog_name="baserate")
+"""
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_a_second_ctrl_c_ends_a_slow_clean_up_but_not_at_once(folder: Path, wait: float) -> None:
+    (folder / "out.csv").write_text("old")
+    arguments = [sys.executable, "-c", SLOW_CLEAN_UP, "0.5" if wait == 0 else "60"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(arguments, cwd=folder, env=environment(), **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "cleaning up\n"
+        time.sleep(wait)  # A Ctrl-C may arrive twice at once, from the terminal and from a program such as make.
+        process.send_signal(signal.SIGINT)
+        try:
+            output, message = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + signal.SIGINT
+    remaining = "" if wait == 0 else "; temporary files may remain"
+    assert message == f"Error: stopped by Ctrl-C; nothing was written, and OUT was not changed{remaining}\n"
+    assert output == ("cleaned up\n" if wait == 0 else "")
+    assert (folder / "out.csv").read_text() == "old"
+    assert bool(temporary_files(folder)) == bool(remaining)
+
+
+STRANGE = "p_\x1b[31mred\u202e\x9b\x07"
+
+
+def test_names_do_not_send_control_characters_to_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "in\x1b[2J\n.csv"
+    path.write_text(f"{STRANGE},p_b\n0.2,0.8\n0.4,0.6\n")
+    rates = f"{STRANGE[2:]}=0.4..0.5"
+    outputs = ("--out", "out\x1b.csv", "--save-shift", "shift\x1b.json")
+    adjust = run(tmp_path, "adjust", path.name, "--rates", rates, "--columns", "p_*", *outputs)
+    check = run(tmp_path, "check", path.name, "--columns", "p_*")
+    apply = run(tmp_path, "apply", path.name, "--shift", "shift\x1b.json", "--columns", "p_*", "--out", "a\x1b.csv")
+    missing = run(tmp_path, "fit", f"{path.name}x", "--rates", rates, code=1)
+    wrong = run(tmp_path, "fit", path.name, "--rates", "x=0.5,y=0.5", code=1)
+    unknown = run(tmp_path, "study", "all", f"{path.name}", code=2)
+    arguments = ("fit", path.name, "--rates", "0.4,0.6", "--columns", "p_*", "--max-passes", "1")
+    unfinished = run(tmp_path, *arguments, code=3)
+    for process in (adjust, check, apply, missing, wrong, unknown, unfinished):
+        assert all(c.isprintable() or c == "\n" for c in process.stdout + process.stderr)
+    assert "  \\x1b[31mred\\u202e\\x9b\\x07 " in adjust.stdout
+    assert "wrote out\\x1b.csv, shift\\x1b.json in " in adjust.stdout
+    assert missing.stderr == "Error: no file matches in\\x1b[2J\\n.csvx\n"
+    found = run(tmp_path, "fit", path.name, "--rates", rates, "--columns", "p_*", "--json").stdout
+    assert all(c.isprintable() or c == "\n" for c in found)
+    assert json.loads(found)["classes"][0]["class"] == STRANGE[2:], "data are not changed"
+    assert (tmp_path / "out\x1b.csv").read_text().startswith(f"{STRANGE},p_b\n"), "data are not changed"
+
+
+def test_symbolic_links_that_lead_in_a_circle_are_an_error(folder: Path) -> None:
+    (folder / "loop.csv").symlink_to("loop.csv")
+    for source, out in (("loop.csv", "out.csv"), ("l*.csv", "out.csv"), ("in.csv", "loop.csv")):
+        process = run(folder, "adjust", source, "--rates", RATES, "--out", out, code=1)
+        assert process.stderr.startswith("Error: loop.csv cannot be used: its symbolic links lead in a circle;")
 
 
 @pytest.mark.stress
@@ -518,6 +612,17 @@ def test_progress_bar_leaves_work_of_an_earlier_run_out_of_the_speed(monkeypatch
     last = [frame for frame in terminal.frames() if frame.strip()][-1]
     assert last.startswith("adjusting:  80%|")
     assert "| 00:02 left, 10.00 tasks/s, arrests/logistic" in last
+
+
+def test_progress_bar_shows_no_control_characters_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    with progress_bar(quiet=False, unit="tasks") as progress:
+        progress.begin("adjusting \x1b[2J", 10)
+        progress.note("\x1b[31mred")
+    assert "adjusting \\x1b[2J" in terminal.getvalue()
+    assert "\\x1b[31mred" in terminal.getvalue()
+    assert "\x1b[2J" not in terminal.getvalue()
+    assert "\x1b[31m" not in terminal.getvalue()
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,12 @@ def test_invalid_strings_get_a_message_that_names_the_problem(text: str, message
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("text", [None, 3, Path("r.csv")])
+def test_rates_that_are_not_a_string_are_not_parsed(text: Any) -> None:
+    with pytest.raises(BadRates, match=r"the text with the rates must be a string, not .*; write cat=0\.2,dog=0\.8"):
+        br.Rates.parse(text)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -92,7 +99,10 @@ def test_invalid_strings_get_a_message_that_names_the_problem(text: str, message
         ("r.csv", b"cat,0.2\ndog,0.8\n", "r.csv must be class,rate or class,low,high or class,count, not 'cat,0.2'"),
         ("r.csv", b"class,rate\ncat,0.2,7\n", "the line of class 'cat' has 3 entries, but the header has 2"),
         ("r.csv", b"class,rate\ncat,0.2\ncat,0.8\n", "contain class 'cat' more than once"),
+        ("r.csv", b"class,rate\n" + b"c" * 200_000 + b",0.2\n", "r.csv is not a CSV file with rates: field larger"),
         ("r.json", b"{", "is not a JSON file"),
+        ("r.json", b'{"cat": ' + b"[" * 100_000, "does not contain rates: its lists or objects are nested too deeply"),
+        ("r.json", b'{"cat": ' + b"[" * 900 + b"]" * 900 + b"}", "the rate of class 'cat' is [[["),
         ("r.json", b'"cat"', "write cat=0.2,dog=0.8"),
     ],
 )

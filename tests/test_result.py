@@ -144,9 +144,18 @@ def test_failed_save_keeps_the_old_file(result: br.Adjustment, tmp_path: Path) -
     with pytest.raises(br.BaserateError, match="class names must be strings, finite numbers or booleans to be saved"):
         tuples.save(path)
     assert path.read_text() == before
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"no such folder/shift\.json'$"):
         result.save(tmp_path / "no such folder" / "shift.json")
     assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
+
+
+def test_paths_that_the_system_cannot_use_are_refused(result: br.Adjustment, tmp_path: Path) -> None:
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    for use in (result.save, br.load):
+        with pytest.raises(br.BaserateError, match=r"loop\.json cannot be used: its symbolic links lead in a circle"):
+            use(tmp_path / "loop.json")
+        with pytest.raises(br.BaserateError, match=r"^x+\.\.\.x+ cannot be used: the path, or a name in it, is longer"):
+            use("x" * 5000)
 
 
 def test_shift_has_mean_zero_and_is_the_change_of_the_gradient(result: br.Adjustment) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 import baserate as br
 from baserate.engines import files as table_files
 from baserate.errors import BadFile, BadOption, BadProbabilities, BadWeights
+from baserate.progress import Progress
 from baserate.tables import Files
 
 RATES = {"cat": 0.2, "dog": 0.5, "owl": 0.3}
@@ -379,6 +381,107 @@ def test_unsafe_destinations_are_refused(tmp_path: Path) -> None:
             br.adjust(write(table(20), tmp_path / "in.parquet"), RATES, out=odd)
     with pytest.raises(BadOption, match="or download it first"):
         br.adjust("s3://bucket/preds.parquet", RATES)
+
+
+def test_output_that_a_later_run_would_read_as_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f" / "sub").mkdir(parents=True)
+    write(table(20), tmp_path / "f" / "in.csv")
+    write(table(20), tmp_path / "f" / "sub" / "in.csv")
+    (tmp_path / "link").symlink_to("f")
+    before = sorted(tmp_path.rglob("*"))
+    for where, out in (
+        ("f", "f/out/"),
+        ("f", tmp_path / "f" / "out.csv"),
+        ("link", "f/out"),
+        ("f", "link/sub/out.csv"),
+        ("f/../f", "f/out"),
+        (["f/sub", "f/in.csv"], "f/sub/out.csv"),
+    ):
+        with pytest.raises(BadOption, match=r"is in the input folder .*, so a later run on this input would also read"):
+            br.adjust(where, RATES, out=out)
+    for where, out in (
+        ("f/*.csv", "f/out.csv"),
+        (tmp_path / "f" / "*.csv", "link/out.csv"),
+        ("link/i*.csv", "f/in2.csv"),
+        ("f/**/*.csv", "f/out"),
+        ("f/*/*.csv", "f/sub/out.csv"),
+        (["f/in.csv", "f/s*/in.csv"], "f/s2/"),
+    ):
+        with pytest.raises(BadOption, match=r"(out|s2|in2).* matches the input pattern"):
+            br.adjust(where, RATES, out=out)
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "f" / "in2.csv").symlink_to(tmp_path / "new.csv")
+    with pytest.raises(BadOption, match=r"in2\.csv is in the input folder f"):
+        br.adjust("f", RATES, out="f/in2.csv")
+    for where, out in (("f/sub", "f/out.csv"), ("f/sub/in*.csv", "f/sub/out.csv"), ("f/sub/*.csv", "f/sub/out/")):
+        br.adjust(where, RATES, out=out)
+        assert Path(out).exists()
+
+
+class Watcher(Progress):
+    """Notes the permissions of temporary files while rows are written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.modes = folder, set[int]()
+
+    def rows(self, n_rows: int) -> None:
+        self.modes |= {mode(path) for path in self.folder.glob(".*.tmp")}
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_unfinished_output_is_not_readable_by_others(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(table(20), folder / "in.csv")
+    (tmp_path / "plain").touch()
+    usual = mode(tmp_path / "plain"), mode(folder)
+    for out, private in (("new.csv", 0o600), ("new", 0o700)):
+        watcher = Watcher(tmp_path)
+        br.adjust(folder, RATES, out=tmp_path / out, progress=watcher)
+        assert watcher.modes == {private}
+    assert (mode(tmp_path / "new.csv"), mode(tmp_path / "new")) == usual
+    assert mode(tmp_path / "new" / "in.csv") == usual[0]
+    (tmp_path / "new.csv").chmod(0o640)
+    (tmp_path / "new").chmod(0o750)
+    (tmp_path / "new" / "in.csv").chmod(0o600)
+    for out, during in (("new.csv", 0o640), ("new", 0o700)):
+        watcher = Watcher(tmp_path)
+        br.adjust(folder, RATES, out=tmp_path / out, progress=watcher)
+        assert watcher.modes == {during}
+    assert (mode(tmp_path / "new.csv"), mode(tmp_path / "new")) == (0o640, 0o750)
+    assert mode(tmp_path / "new" / "in.csv") == 0o600
+
+
+def test_files_in_subfolders_keep_their_permissions(tmp_path: Path) -> None:
+    (tmp_path / "in" / "country=DE").mkdir(parents=True)
+    write(table(20), tmp_path / "in" / "country=DE" / "in.csv")
+    new = tmp_path / "out" / "country=DE"
+    for _ in range(2):
+        br.adjust(tmp_path / "in", RATES, out=tmp_path / "out")
+        if new.stat().st_mode & 0o777 != 0o700:
+            new.chmod(0o700)
+            (new / "in.csv").chmod(0o400)
+    assert (mode(new), mode(new / "in.csv")) == (0o700, 0o400)
+
+
+def test_output_paths_that_the_system_cannot_use_are_refused(tmp_path: Path) -> None:
+    path = write(table(20), tmp_path / "in.csv")
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    with pytest.raises(BadFile, match=r"loop\.csv cannot be used: its symbolic links lead in a circle"):
+        br.adjust(path, RATES, out=tmp_path / "loop.csv")
+    with pytest.raises(BadFile, match=r"x+\.\.\.x+\.csv cannot be used: the path, or a name in it, is longer"):
+        br.adjust(path, RATES, out=f"{'x' * 5000}.csv")
+    with pytest.raises(BadFile, match="cannot be a path: it contains a zero character"):
+        br.adjust(path, RATES, out="a\0b.csv")
+    longest = tmp_path / f"{'ä' * 125}x.csv"  # 255 bytes
+    br.adjust(path, RATES, out=longest)
+    assert longest.exists(), "its temporary file has a shorter name"
 
 
 def test_symbolic_links_are_kept_and_named_pipes_are_read(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels, BadOption, ImpossibleShift
 from baserate.inputs.dataframes import is_dataframe
-from baserate.inputs.validation import as_rates, is_number, quoted
+from baserate.inputs.validation import as_rates, is_number, quoted, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 
 Seed = int | np.random.Generator | np.random.SeedSequence
@@ -337,7 +337,7 @@ class _State:
         counts = np.bincount(self.codes, minlength=len(self.classes))
         if (counts == 0).any():
             name = self.classes.tolist()[int(np.argmin(counts))]
-            raise ImpossibleShift(f"class {name!r} would vanish: the shift leaves no rows of it", VANISHES)
+            raise ImpossibleShift(f"class {quoted_name(name)} would vanish: the shift leaves no rows of it", VANISHES)
 
     def result(self, kind: str) -> Shifted:
         counts = np.bincount(self.codes, minlength=len(self.classes))

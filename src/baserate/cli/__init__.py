@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -14,9 +15,23 @@ from baserate.cli.check import check
 from baserate.cli.demo import demo
 from baserate.cli.study import study
 from baserate.cli.tables import adjust, apply, fit, prior
+from baserate.support.text import printable
+
+
+class Commands(click.Group):
+    """The commands. Messages of their errors are printed with control characters escaped."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            error.message = printable(error.message)  # type: ignore[misc]  # final, but click has no other hook
+            raise
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
 Completion in bash:  eval "$(_BASERATE_COMPLETE=bash_source baserate)"   (also zsh_source, fish_source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -13,7 +12,7 @@ from baserate.analysis.row_checks import Fault, RowCheck, check_rows
 from baserate.cli import options
 from baserate.cli.exit_handling import as_command_line, handled_errors
 from baserate.cli.invocation import Invocation
-from baserate.cli.output import json_facts
+from baserate.cli.output import json_facts, print_json, print_lines
 from baserate.core.contracts import Engine
 from baserate.engines import open_rows
 from baserate.errors import respell
@@ -21,6 +20,7 @@ from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
 from baserate.result.text import counted, summary
+from baserate.support.text import shortened
 
 
 @click.command(
@@ -52,9 +52,9 @@ def check(source: tuple[str, ...], **given: Any) -> None:
             found = check_rows(rows, table.reading)
         result = call.adjust(None) if known is not None and not found.faults else None
         if call["as_json"]:
-            click.echo(json.dumps(_as_json(rows, found, result), indent=1, ensure_ascii=False))
+            print_json(_as_json(rows, found, result))
         elif not call["quiet"]:
-            click.echo("\n".join(_lines(rows, found, result)))
+            print_lines(_lines(rows, found, result))
     if found.faults:
         sys.exit(1)
 
@@ -62,10 +62,10 @@ def check(source: tuple[str, ...], **given: Any) -> None:
 def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str]:
     assert rows.columns is not None
     classes = rows.columns.classes or tuple(range(rows.n_classes))
-    means = ", ".join(f"{name} {value:.4g}" for name, value in zip(classes, found.mean, strict=True))
+    means = ", ".join(f"{shortened(str(name))} {value:.4g}" for name, value in zip(classes, found.mean, strict=True))
     lines = [
         f"{rows.n_rows:,} rows, {rows.n_classes} classes",
-        f"  columns with probabilities: {', '.join(map(str, rows.columns.names))}",
+        f"  columns with probabilities: {', '.join(shortened(str(name)) for name in rows.columns.names)}",
     ]
     for fault in found.faults:
         lines.append(f"  {counted(fault.n_rows, 'row')} {fault.what}, the first at {fault.first}; {_advice(fault)}")
@@ -74,7 +74,7 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
         lines.append(f"  {number} exactly 0, and will stay 0 under log loss unless you pass --zeros")
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")
     lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows are valid")
-    return lines if result is None else [*lines, "", "Result of an adjustment:", summary(result)]
+    return lines if result is None else [*lines, "", "Result of an adjustment:", *summary(result).split("\n")]
 
 
 def _advice(fault: Fault) -> str:

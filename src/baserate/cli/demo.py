@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from baserate.cli.exit_handling import handled_errors
+from baserate.cli.output import print_lines
 
 
 @click.command(short_help="Adjust a classifier to new class rates, as an example on real data.")
@@ -33,4 +34,4 @@ def demo(report: Path) -> None:
             click.secho(f"No report will be written: {error}\n", fg="yellow", err=True)
             report_path = None
         for paragraph in story(report_path):
-            click.echo(f"{paragraph}\n")
+            print_lines([*paragraph.split("\n"), ""])

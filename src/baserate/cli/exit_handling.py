@@ -12,21 +12,25 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import click
 
 from baserate.errors import BaserateError, NotConvergedWarning, Option, respell
+from baserate.support.text import printable
 
 NOT_CONVERGED = 3
 
 _DELAY = 0.001  # Seconds until an interrupt is tried again.
+_REPEATED = 1.0  # Seconds after a signal in which further signals count as repetitions of it.
 
 # How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
 _SPELLINGS = {
@@ -42,7 +46,11 @@ class Stopped(click.ClickException):
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
-        self.exit_code = 128 + number  # type: ignore[misc]  # click declares it for the class
+        self.exit_code = _exit_code(number)  # type: ignore[misc]  # click declares it for the class
+
+
+def _exit_code(number: int) -> int:
+    return 128 + number
 
 
 @contextlib.contextmanager
@@ -62,9 +70,19 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
     def outcome() -> str:
         return unfinished if _identity(out) == before else f"but {out} was written completely"
 
+    def stopped(number: int) -> str:
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        return f"stopped by {name}; {outcome()}"
+
+    def end_now(number: int) -> None:
+        # Not sys.exit: it would run the rest of the clean-up, and wait for threads. Not click.echo: it could be called
+        # while the interrupted code uses the same stream.
+        os.write(2, f"Error: {printable(stopped(number))}; temporary files may remain\n".encode(errors="replace"))
+        os._exit(_exit_code(number))
+
     received: list[int] = []
     try:
-        with signals_as_interrupts(received), warnings.catch_warnings():
+        with signals_as_interrupts(received, end_now), warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]  # fewer parameters than declared
             warnings.simplefilter("always", NotConvergedWarning)
             yield
@@ -72,9 +90,8 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # Python flushes it at exit
         raise SystemExit(0 if _identity(out) != before else 1) from None
     except KeyboardInterrupt:
-        number = received[0] if received else int(signal.SIGINT)
-        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        raise Stopped(f"stopped by {name}; {outcome()}", number) from None
+        number = received[-1] if received else int(signal.SIGINT)
+        raise Stopped(stopped(number), number) from None
     except Exception as error:
         expected = isinstance(error, (BaserateError, ImportError, OSError, UnicodeError))
         if not expected and not type(error).__module__.startswith("pyarrow"):
@@ -94,19 +111,34 @@ def _identity(out: str | None) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def signals_as_interrupts(received: list[int]) -> Iterator[None]:
+def signals_as_interrupts(received: list[int], end_now: Callable[[int], None]) -> Iterator[None]:
     """Let SIGTERM, which schedulers send, and a closed terminal end the work as Ctrl-C does.
 
-    The first signal is appended to ``received``. Further ones are ignored while the work is cleaned up.
+    A signal raises KeyboardInterrupt. If that was lost, for example in a callback of a C library, the next signal
+    raises it again. While the work is cleaned up, another signal is ignored if it comes at once, as from programs that
+    pass on a Ctrl-C that the terminal has sent to all; later it ends the process.
+
+    Parameters
+    ----------
+    received : list of int
+        Gets the signals that raised an exception.
+    end_now : callable
+        Ends the process; its argument is the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    last = -math.inf
+
     def receive(number: int, frame: FrameType | None) -> None:
-        if not received:
+        nonlocal last
+        if not _handles_interrupt():
+            last = time.monotonic()
             received.append(number)
             interrupt(number, frame)
+        elif time.monotonic() - last > _REPEATED:
+            end_now(number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if not (_uses_lock(frame) and hasattr(signal, "setitimer")):
@@ -123,6 +155,14 @@ def signals_as_interrupts(received: list[int]) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)  # no interrupt after the end
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _handles_interrupt() -> bool:
+    """Whether the code that a signal has interrupted runs because of an earlier interrupt: it cleans up."""
+    error: BaseException | None = sys.exception()
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _uses_lock(frame: FrameType | None) -> bool:
@@ -162,4 +202,4 @@ def _message(error: Exception, outcome: str) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
     options = getattr(message, "options", ())
-    click.secho(f"Warning: {respell(str(message), options, as_command_line)}", fg="yellow", err=True)
+    click.secho(printable(f"Warning: {respell(str(message), options, as_command_line)}"), fg="yellow", err=True)

@@ -22,6 +22,7 @@ from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import check_report, write_report
 from baserate.support.atomic_files import check_writable
+from baserate.support.paths import real_path
 from baserate.tables import Files
 
 # The values of options that a command does not have.
@@ -96,7 +97,7 @@ class Invocation:
         for path in self._extra_outputs:
             check_writable(path)
         names = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
-        counts = Counter(Path(name).resolve() for name in names if name != "-")
+        counts = Counter(real_path(name) for name in names if name != "-")
         repeated = next((path for path, count in counts.items() if count > 1), None)
         if repeated is not None:
             raise BadOption(f"{repeated} is named twice, so one file would overwrite the other; choose another name")

@@ -1,8 +1,9 @@
-"""What commands print about an adjustment."""
+"""What commands print."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -10,14 +11,26 @@ import click
 from baserate.result import text
 from baserate.result.facts import facts, json_number
 from baserate.result.record import Result
+from baserate.support.text import printable
 
 
 def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool, err: bool, **more: Any) -> None:
     """Print a summary and some lines, or all facts as JSON; ``err`` is for standard error."""
     if as_json:
-        click.echo(json.dumps(json_facts(result) | more, indent=1, ensure_ascii=False), err=err)
+        print_json(json_facts(result) | more, err=err)
     elif not quiet:
-        click.echo("\n".join([text.summary(result), *lines]), err=err)
+        print_lines([*text.summary(result).split("\n"), *lines], err=err)
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines that may contain names from the data of the user, with control characters escaped."""
+    click.echo("\n".join(map(printable, lines)), err=err)
+
+
+def print_json(value: Any, *, err: bool = False) -> None:
+    """Print a value as JSON. Characters that a terminal would obey are escaped as JSON allows, so no data change."""
+    shown = json.dumps(value, indent=1, ensure_ascii=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in shown), err=err)
 
 
 def json_facts(result: Result) -> dict[str, Any]:

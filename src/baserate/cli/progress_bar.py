@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from baserate.progress import SILENT, Progress
+from baserate.support.text import printable
 
 # Not tqdm's default, which also shows counts and the elapsed time: the residual would not fit on 80 columns.
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_noinv_fmt}{postfix}"
@@ -52,7 +53,7 @@ class TqdmBar(Progress):
 
         # Passes over rows repeat each other, so they are numbered. The steps of a study do not.
         self._n_passes += 1
-        text = f"pass {self._n_passes}, {what}" if self._unit == "rows" else what
+        text = printable(f"pass {self._n_passes}, {what}" if self._unit == "rows" else what)
         if self._bar is None:
             self._bar = tqdm(
                 desc=text,
@@ -83,7 +84,7 @@ class TqdmBar(Progress):
 
     def note(self, text: str) -> None:
         if self._bar is not None:
-            self._bar.set_postfix_str(text)
+            self._bar.set_postfix_str(printable(text))
 
     def close(self) -> None:
         """Clear the line of the bar."""

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from baserate.cli.exit_handling import handled_errors
+from baserate.cli.output import print_lines
 from baserate.cli.progress_bar import progress_bar
 from baserate.support.threads import cores
 
@@ -126,7 +127,7 @@ def _run(step: str, *, out: Path, pages: Path | None, jobs: int, sample: int, fr
     if step in ("all", "pages"):
         written = Findings(out).write_pages(pages or out / "pages")
         if not quiet:
-            click.echo(f"wrote {written[0]} and {len(written) - 1} more files in the same folder", err=True)
+            print_lines([f"wrote {written[0]} and {len(written) - 1} more files in the same folder"], err=True)
     if step in ("all", "claims"):
         _print_claims(Findings(out).claims, options["as_json"])
 
@@ -221,11 +222,14 @@ def _names(text: str | None) -> tuple[str, ...] | None:
 def _print_corpus(summaries: Sequence[RunSummary]) -> None:
     for run in summaries:
         used = f"{run.taken} of {run.folds} folds used" + (f": {run.reason}" if run.reason else "")
-        click.echo(f"{run.dataset}/{run.model}: {run.rows} rows, {run.classes} classes, {used}")
+        print_lines([f"{run.dataset}/{run.model}: {run.rows} rows, {run.classes} classes, {used}"])
     click.echo(f"{sum(run.taken for run in summaries)} prediction sets from {len(summaries)} runs")
 
 
 def _print_claims(found: Sequence[Claim], as_json: bool) -> None:
     from baserate.study.claims import claims_text
 
-    click.echo(json.dumps([asdict(claim) for claim in found], indent=1) if as_json else claims_text(found))
+    if as_json:
+        click.echo(json.dumps([asdict(claim) for claim in found], indent=1))
+    else:
+        print_lines(claims_text(found).split("\n"))

@@ -13,6 +13,7 @@ from baserate.adjustment import load
 from baserate.cli import options
 from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
 from baserate.cli.invocation import Invocation
+from baserate.cli.output import print_lines
 from baserate.rates import Rates
 
 _UNCHANGED = "nothing was written, and OUT was not changed"
@@ -113,7 +114,7 @@ def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
         if call["as_json"]:
             click.echo(json.dumps({"out": out, "shift": shift}), err=out == "-")
         elif not call["quiet"]:
-            click.echo(f"wrote {'standard output' if out == '-' else out}", err=out == "-")
+            print_lines([f"wrote {'standard output' if out == '-' else out}"], err=out == "-")
 
 
 @click.command(

@@ -14,7 +14,7 @@ from baserate.displays.pairs import Pairs, as_pairs
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, legend_above, new_axes, short_class_name
 from baserate.errors import BadOption
 from baserate.inputs.labels import as_columns
-from baserate.inputs.validation import is_number, quoted
+from baserate.inputs.validation import is_number, quoted, quoted_name
 from baserate.result.text import counted
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _event_column(kind: str | None, of: Any, pairs: Pairs) -> int | None:
     if of is None and k == 2:
         return 1
     if of not in names:
-        raise BadOption(f"of must be one of the classes {quoted(names)}, not {of!r}")
+        raise BadOption(f"of must be one of the classes {quoted(names)}, not {quoted_name(of)}")
     return names.index(of)
 
 

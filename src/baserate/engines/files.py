@@ -13,6 +13,7 @@ from baserate.core.sampling import collected_size, sampled_rows
 from baserate.engines.memory import MemoryEngine, in_order, worker_pool
 from baserate.errors import BadOption, BadWeights, Option
 from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import quoted_name
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
@@ -58,7 +59,7 @@ class FilesEngine(Engine):
         table = Table.open(source.probs, source.choice, weight=source.sample_weight, out=source.out)
         names = table.columns.names
         if source.from_logits and len(names) == 1:
-            raise BadOption(f"{names[0]!r} is one column of logits, but one column per class is needed")
+            raise BadOption(f"{quoted_name(names[0])} is one column of logits, but one column per class is needed")
         if source.fitted and source.out is None:
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
         return cls(table)
@@ -193,7 +194,9 @@ class FilesEngine(Engine):
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if bad.size:
             row, value = self.naming.row(start + int(bad[0])), weights[bad[0]]
-            raise BadWeights(f"{row}, column {self._table.weight!r} is {value}; weights must be finite and 0 or more")
+            raise BadWeights(
+                f"{row}, column {quoted_name(self._table.weight)} is {value}; weights must be finite and 0 or more"
+            )
         return weights
 
     def _sum_of_weights(self) -> float:
@@ -208,9 +211,11 @@ class FilesEngine(Engine):
 
         whole = float(total(self._run(work, [name])).weight)
         if whole == 0:
-            raise BadWeights(f"all weights in column {name!r} are zero; at least one row must count")
+            raise BadWeights(f"all weights in column {quoted_name(name)} are zero; at least one row must count")
         if not np.isfinite(whole):
-            raise BadWeights(f"the weights in column {name!r} are so large that their sum is infinite; divide them")
+            raise BadWeights(
+                f"the weights in column {quoted_name(name)} are so large that their sum is infinite; divide them"
+            )
         return whole
 
     def _read_into_memory(self) -> MemoryEngine:

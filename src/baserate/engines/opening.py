@@ -8,7 +8,7 @@ from baserate.engines.files import FilesEngine
 from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.row_source import RowSource
-from baserate.progress import SILENT
+from baserate.inputs.validation import as_progress
 
 _OUT = Option("out")
 
@@ -18,6 +18,7 @@ ENGINES: tuple[type[Engine], ...] = (FilesEngine, DaskEngine, MemoryEngine)
 
 def open_rows(source: RowSource) -> Engine:
     """The engine that holds these predictions."""
+    progress = as_progress(source.progress)
     for engine in implementations(Engine, ENGINES, "open"):  # type: ignore[type-abstract]  # only subclasses are opened
         rows = engine.open(source)
         if rows is not None:
@@ -29,5 +30,5 @@ def open_rows(source: RowSource) -> Engine:
             f"{_OUT}= is where adjusted files go, but {source.argument} is a {type(source.probs).__name__}, not a file",
             options=[_OUT],
         )
-    rows.progress = source.progress or SILENT
+    rows.progress = progress
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.validation import quoted
+from baserate.inputs.validation import difference_of_types, quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
 COLUMN_LIST = Option("columns", "[...]")
@@ -72,7 +72,7 @@ class ColumnSelection(NamedTuple):
         if set(found.classes) != set(self.named):
             raise BadProbabilities(
                 f"the columns {quoted(found.names)} of {what} belong to the classes {quoted(found.classes)}, but the "
-                f"adjustment was fitted on {quoted(self.named)}"
+                f"adjustment was fitted on {quoted(self.named)}{difference_of_types(self.named, found.classes)}"
             )
         order = [found.classes.index(name) for name in self.named]
         return Columns(tuple(found.names[j] for j in order), tuple(self.named))
@@ -86,7 +86,7 @@ class ColumnSelection(NamedTuple):
             if missing:
                 raise BadProbabilities(
                     f"{what} has no column {quoted(missing)}; the columns {quoted(names)} are needed, but it has "
-                    f"{quoted(all_names)}"
+                    f"{quoted(all_names)}{difference_of_types(missing, all_names)}"
                 )
             return Columns(tuple(names), _classes_of(names, self.named))
         if all_of:
@@ -97,7 +97,9 @@ class ColumnSelection(NamedTuple):
 def as_names(columns: Sequence[Any]) -> list[Any]:
     """A list of distinct column names."""
     if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
-        raise BadOption(f"columns must be a list of column names, or a pattern such as 'p_*', not {columns!r}")
+        raise BadOption(
+            f"columns must be a list of column names, or a pattern such as 'p_*', not {quoted_name(columns)}"
+        )
     names = list(columns)
     if len(set(names)) < len(names):
         raise BadOption(f"columns contains {quoted([c for c in names if names.count(c) > 1][:1])} more than once")
@@ -118,11 +120,13 @@ def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
 
 def _matching_pattern(pattern: str, all_names: Sequence[Any]) -> Columns:
     if pattern.count("*") > 1:
-        raise BadOption(f"columns is {pattern!r}; a pattern must contain a single *, which stands for the class name")
+        raise BadOption(
+            f"columns is {quoted_name(pattern)}; a pattern must contain a single *, which stands for the class name"
+        )
     prefix, suffix = pattern.split("*")
     found = [name for name in all_names if _class_in(name, prefix, suffix) is not None]
     if not found:
-        raise BadProbabilities(f"no column matches {pattern!r}; the columns are {quoted(all_names)}")
+        raise BadProbabilities(f"no column matches {quoted_name(pattern)}; the columns are {quoted(all_names)}")
     return Columns(tuple(found), tuple(str(_class_in(name, prefix, suffix)) for name in found))
 
 
@@ -157,10 +161,22 @@ def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, wha
     found = [columns for columns in found if len(columns.names) > 1 or len(named) == 1]
     if len(found) == 1:
         return found[0]
-    problem = "several sets of columns match" if found else "no set of columns matches"
-    raise BadOption(
-        f"{what} has the columns {quoted(all_names)}; {problem} the classes {quoted(named)}. {SELECT_COLUMNS}",
-        options=options,
+    problem = f"several sets of columns match the classes {quoted(named)}" if found else _unmatched(all_names, named)
+    raise BadOption(f"{what} has the columns {quoted(all_names)}; {problem}. {SELECT_COLUMNS}", options=options)
+
+
+def _unmatched(all_names: Sequence[Any], named: Sequence[Any]) -> str:
+    """Which of the classes that the rates name have no column."""
+    # Only some classes: to look for all of thousands of classes in all names would take long.
+    pairs = {pair: None for c in named[:20] for pair in _prefixes_and_suffixes(all_names, [c])}
+    texts = set(all_names)
+    unmatched = [[c for c in named if f"{a}{c}{b}" not in texts] for a, b in pairs]
+    missing = min(unmatched, key=len, default=named)
+    if len(missing) in (0, len(named)):
+        return f"no set of columns matches the classes {quoted(named)}"
+    return (
+        f"the rates name {len(named)} classes, {quoted(named)}, but {quoted(missing)} has no column. If there is no "
+        "such class, leave it out of the rates"
     )
 
 

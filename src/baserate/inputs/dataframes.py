@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from baserate.errors import BadOption, BadProbabilities
 from baserate.inputs.columns import COLUMN_LIST, ColumnSelection
-from baserate.inputs.validation import quoted
+from baserate.inputs.validation import quoted, quoted_name
 from baserate.support.arrays import FloatArray, rounded
 
 
@@ -137,8 +137,8 @@ def _check_numeric(names: Sequence[Any], dtypes: Sequence[Any], what: str) -> No
     for name, dtype in zip(names, dtypes, strict=True):
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise BadProbabilities(
-                f"column {name!r} of {what} contains {dtype} values, not probabilities; select the columns with "
-                f"probabilities by {COLUMN_LIST}",
+                f"column {quoted_name(name)} of {what} contains {dtype} values, not probabilities; select the columns "
+                f"with probabilities by {COLUMN_LIST}",
                 options=[COLUMN_LIST],
             )
 

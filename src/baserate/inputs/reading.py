@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadProbabilities, Option
+from baserate.inputs.validation import quoted_name
 from baserate.support.arrays import FloatArray, rows_per_block
 
 NORMALIZE = Option("normalize", "True")
@@ -38,7 +39,7 @@ class Naming:
 
     def cell(self, i: int, j: int) -> str:
         """Name of the entry in row ``i`` and column ``j``."""
-        return f"{self.row(i)}, column {j if self.columns is None else repr(self.columns[j])}"
+        return f"{self.row(i)}, column {j if self.columns is None else quoted_name(self.columns[j])}"
 
 
 NUMBERED = Naming()

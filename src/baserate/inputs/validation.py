@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadOption, BadProbabilities, BadRates, BadWeights, Option
+from baserate.progress import SILENT, Progress
 from baserate.support.arrays import FloatArray
+from baserate.support.text import shortened
 
 _RATES_TOLERANCE = 1e-6
 _CLASSES = Option("classes", "[...]")
@@ -81,6 +83,17 @@ def as_flag(name: str, value: object) -> bool:
     raise BadOption(f"{name} must be True or False, not {value!r}")
 
 
+def as_progress(progress: object) -> Progress:
+    """The receiver of progress updates; one that ignores them for None."""
+    if progress is None:
+        return SILENT
+    if isinstance(progress, Progress):
+        return progress
+    raise BadOption(
+        f"progress must be an object of a subclass of baserate.progress.Progress, or None, not {quoted_name(progress)}"
+    )
+
+
 def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
     """The class names in column order, converted from NumPy scalars to Python values."""
     if classes is None:
@@ -92,8 +105,10 @@ def as_classes(classes: object, n_classes: int) -> tuple[Any, ...] | None:
         raise BadOption(f"classes has {len(names)} names, but there are {n_classes} columns")
     unhashable = [c for c in names if not isinstance(c, Hashable)]
     if unhashable:
-        raise BadOption(f"class names must be plain values such as strings or numbers, not {unhashable[0]!r}")
-    repeated = sorted({repr(c) for c in names if names.count(c) > 1})
+        raise BadOption(
+            f"class names must be plain values such as strings or numbers, not {quoted_name(unhashable[0])}"
+        )
+    repeated = sorted({quoted_name(c) for c in names if names.count(c) > 1})
     if repeated:
         raise BadOption(f"classes contains {', '.join(repeated)} more than once")
     return names
@@ -178,8 +193,22 @@ def _from_mapping(
     if absent or unknown:
         parts = [f"{what} has no entry for {quoted(absent)} (it has {quoted(list(numbers))})"] if absent else []
         parts += [f"{quoted(unknown)} is not among the classes {quoted(classes)}"] if unknown else []
-        raise BadRates("; ".join(parts))
+        raise BadRates("; ".join(parts) + difference_of_types(unknown, absent or classes))
     return [numbers.get(c, missing) for c in classes]
+
+
+def difference_of_types(given: Sequence[Any], classes: Sequence[Any]) -> str:
+    """The end of a message that says how class names differ in type and what to do; empty if they do not."""
+    texts = {str(c): c for c in classes}
+    pairs = [(c, texts[str(c)]) for c in given if texts.get(str(c), c) != c and type(texts[str(c)]) is not type(c)]
+    if not pairs:
+        return ""
+    (one, other), kinds = pairs[0], [type(name).__name__ for name in pairs[0]]
+    return (
+        f". Class names of different types do not match: {quoted_name(one)} is of type {kinds[0]}, but "
+        f"{quoted_name(other)} is of type {kinds[1]}; convert the names on one side, for example with "
+        f"{kinds[1]}({quoted_name(one)})"
+    )
 
 
 def series_to_dict(values: object, classes: tuple[Any, ...] | None = None) -> object:
@@ -214,7 +243,7 @@ def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | Non
     except ValueError:
         raise BadWeights("sample_weight must be a list of numbers, one for each row") from None
     if isinstance(sample_weight, str):
-        raise BadWeights(f"sample_weight is the string {sample_weight!r}; pass one number for each row")
+        raise BadWeights(f"sample_weight is the string {quoted_name(sample_weight)}; pass one number for each row")
     if values.dtype.kind not in "fiub":
         raise BadWeights(f"sample_weight must hold real numbers, but has dtype {values.dtype}")
     if values.shape != (n_rows,):
@@ -239,10 +268,15 @@ def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
 
 def class_label(classes: tuple[Any, ...] | None, j: int) -> str:
     """Name of class ``j`` for use in messages."""
-    return f"class {j}" if classes is None else f"class {classes[j]!r}"
+    return f"class {j}" if classes is None else f"class {quoted_name(classes[j])}"
+
+
+def quoted_name(name: object) -> str:
+    """The name of a column or class as Python code, for use in messages; long names are shortened."""
+    return shortened(repr(name))
 
 
 def quoted(names: Sequence[Any]) -> str:
     """The first eight names and the number of the others, for use in messages."""
-    shown = ", ".join(repr(c) for c in names[:8])
+    shown = ", ".join(quoted_name(c) for c in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates
-from baserate.inputs.validation import as_classes, as_rates, class_label, quoted, series_to_dict
+from baserate.inputs.validation import as_classes, as_rates, class_label, difference_of_types, quoted, series_to_dict
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
+from baserate.support.text import printable, shortened
 
 _SHOWN = 6  # classes that are printed
 
@@ -262,7 +263,7 @@ class Rates(ABC):
         if own is not None and classes is not None and set(own) != set(classes):
             raise BadRates(
                 f"the rates have the classes {quoted(own)}, but the columns are {quoted(classes)}; "
-                "use the same class names for both"
+                f"use the same class names for both{difference_of_types(own, classes)}"
             )
         if own is not None and len(own) != n_classes:
             raise BadRates(f"the rates have {len(own)} classes ({quoted(own)}), but there are {n_classes} columns")
@@ -321,11 +322,11 @@ class Rates(ABC):
         return self.on(self.classes, n)
 
     def __repr__(self) -> str:
-        return f"Rates{self.describe()}"
+        return printable(f"Rates{self.describe()}")
 
     def _list_by_class(self, texts: Sequence[str]) -> str:
         """One text per class, each after the name of the class; only the first few classes."""
-        names = list(map(str, self.classes or (class_label(None, j) for j in range(len(texts)))))
+        names = [shortened(str(name)) for name in self.classes or (class_label(None, j) for j in range(len(texts)))]
         shown = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
         more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
         return ", ".join(shown[:_SHOWN] + more)

@@ -15,6 +15,7 @@ from baserate.rates.base import Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import FloatArray
+from baserate.support.text import shortened
 
 _MAX_CASES = 10**11  # Larger counts would lose digits of the intervals to rounding.
 
@@ -257,7 +258,7 @@ def _list_numbers(rates: Rates, numbers: Any) -> str:
     """The numbers of all classes, each after the name of its class."""
     if isinstance(numbers, np.ndarray):
         return rates._list_by_class([f"{value:.4g}" if numbers.dtype.kind == "f" else str(value) for value in numbers])
-    return ", ".join(f"{name} {value}" for name, value in dict(numbers).items())
+    return ", ".join(f"{shortened(str(name))} {value}" for name, value in dict(numbers).items())
 
 
 def _interval(low: float, high: float) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from baserate.errors import BadFile, BadRates
+from baserate.inputs.validation import quoted_name
 from baserate.rates.sets import ROUNDING
+from baserate.support.text import shortened
 
 _KINDS = ("counts", "population", "between", "exact")
 _FORMS = "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, or the name of a CSV or JSON file"
@@ -36,6 +38,8 @@ class ParsedRates(NamedTuple):
 
 def parse_rates(text: str) -> ParsedRates:
     """Parse rates; see :meth:`baserate.Rates.parse` for the forms of ``text``."""
+    if not isinstance(text, str):
+        raise BadRates(f"the text with the rates must be a string, not {quoted_name(text)}; {_FORMS}")
     # os.path.isfile, not Path.is_file: the latter raises an error for some strings that are not paths.
     if text.lower().endswith((".csv", ".json")) or ("=" not in text and os.path.isfile(text)):  # noqa: PTH113  # see above
         return _read_file(Path(text))
@@ -51,7 +55,7 @@ def _split_entries(text: str) -> Any:
     pairs = [piece.rpartition("=") for piece in pieces]
     named = [bool(mark) for _, mark, _ in pairs]
     if not pieces or any(named) != all(named):
-        raise BadRates(f"the rates {text!r} cannot be parsed; {_FORMS}")
+        raise BadRates(f"the rates {quoted_name(text)} cannot be parsed; {_FORMS}")
     if not any(named):
         return pieces
     return _by_class([name.strip() for name, _, _ in pairs], [value.strip() for _, _, value in pairs], "the rates")
@@ -60,7 +64,7 @@ def _split_entries(text: str) -> Any:
 def _by_class(names: list[str], values: list[Any], where: str) -> dict[str, Any]:
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise BadRates(f"{where} contain class {repeated[0]!r} more than once")
+        raise BadRates(f"{where} contain class {quoted_name(repeated[0])} more than once")
     if "" in names:
         raise BadRates(f"{where} contain a class without a name")
     return dict(zip(names, values, strict=True))
@@ -70,11 +74,20 @@ def _read_file(path: Path) -> ParsedRates:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise BadFile(f"the file {path} with the rates cannot be read: {error.strerror}") from None
+        raise BadFile(f"the file {shortened(str(path))} with the rates cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadFile(f"the file {path} with the rates is not UTF-8 text; save it in UTF-8") from None
     if path.suffix.lower() != ".json":
         return _parse_csv(path, text)
+    try:
+        return _parse_json(path, text)
+    except RecursionError:
+        raise BadFile(
+            f"{path} does not contain rates: its lists or objects are nested too deeply; write one number per class"
+        ) from None
+
+
+def _parse_json(path: Path, text: str) -> ParsedRates:
     try:
         given = json.loads(text, object_pairs_hook=partial(_unique_keys, str(path)))
     except ValueError as error:
@@ -100,21 +113,26 @@ def _parse_csv(path: Path, text: str) -> ParsedRates:
 
 def _csv_columns(path: Path, text: str) -> dict[str, list[str]]:
     """The columns of a CSV file by their name in lower case."""
-    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise BadFile(f"{path} is not a CSV file with rates: {error}") from None
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     has_values = {"rate"} < {*header} or {"low", "high"} < {*header} or "count" in header
     if not header or header[0] != "class" or not has_values:
         raise BadFile(
-            f"the first line of {path} must be class,rate or class,low,high or class,count, not {','.join(header)!r}"
+            f"the first line of {path} must be class,rate or class,low,high or class,count, not "
+            f"{quoted_name(','.join(header))}"
         )
     if len(rows) == 1:
-        raise BadFile(f"{path} has a header, but no rows: {','.join(header)}")
+        raise BadFile(f"{path} has a header, but no rows: {quoted_name(','.join(header))}")
     if len(set(header)) < len(header):
-        raise BadFile(f"the header of {path} contains a column twice: {','.join(header)}")
+        raise BadFile(f"the header of {path} contains a column twice: {quoted_name(','.join(header))}")
     odd = [row for row in rows[1:] if len(row) != len(header)]
     if odd:
         raise BadFile(
-            f"{path}: the line of class {odd[0][0]!r} has {len(odd[0])} entries, but the header has {len(header)}"
+            f"{path}: the line of class {quoted_name(odd[0][0])} has {len(odd[0])} entries, but the header has "
+            f"{len(header)}"
         )
     return {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
 
@@ -122,7 +140,7 @@ def _csv_columns(path: Path, text: str) -> dict[str, list[str]]:
 def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
     """The rates from parsed entries; without a kind, it follows from the entries."""
     if not isinstance(given, (Mapping, list)) or not given:
-        raise BadRates(f"the rates {source!r} cannot be parsed; {_FORMS}")
+        raise BadRates(f"the rates {quoted_name(source)} cannot be parsed; {_FORMS}")
     entries = given if isinstance(given, Mapping) else dict(enumerate(given))
     bounds = {name: _parse_bounds(entry, name) for name, entry in entries.items()}
     low = {name: a for name, (a, _) in bounds.items()}
@@ -134,7 +152,7 @@ def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
     if kind == "between" or (kind is None and between):
         return ParsedRates("between", {"low": _same_type(low, given), "high": _same_type(high, given)})
     if between:
-        raise BadRates(f"{kind} needs one number per class, not bounds: {source!r}")
+        raise BadRates(f"{kind} needs one number per class, not bounds: {quoted_name(source)}")
     values = _same_type(low, given)
     names = list(given) if isinstance(given, Mapping) else None
     return ParsedRates(kind or "exact", {"counts" if kind == "counts" else "values": values}, names)
@@ -168,8 +186,8 @@ def _parse_number(entry: Any, name: Any) -> float | None:
             raise ValueError
         return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        raise BadRates(f"the rate of {_label(name)} is {entry!r}, which is not a number; {_FORMS}") from None
+        raise BadRates(f"the rate of {_label(name)} is {quoted_name(entry)}, which is not a number; {_FORMS}") from None
 
 
 def _label(name: Any) -> str:
-    return f"class {name!r}"
+    return f"class {quoted_name(name)}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from baserate.errors import BadFile
 from baserate.support.atomic_files import write_atomically
+from baserate.support.paths import check_path
 
 FORMAT = "baserate.adjustment"
 VERSION = 2
@@ -25,6 +26,7 @@ def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the fields that :func:`write_json` wrote."""
+    check_path(path)
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 from baserate.core.row_model import RowModel, is_bounded
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.reading import Reading
-from baserate.inputs.validation import as_classes, as_flag
+from baserate.inputs.validation import as_classes, as_flag, quoted_name
 from baserate.losses.base import Loss
 from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.rates import from_json as rates_from_json
@@ -43,7 +43,9 @@ def saved_fields(result: Result) -> dict[str, Any]:
     model, about = result.model, facts(result)
     for name in result.classes or ():
         if not isinstance(name, (str, int, float, bool)) or (isinstance(name, float) and not np.isfinite(name)):
-            raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {name!r}")
+            raise BadOption(
+                f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}"
+            )
     column = {name: j for j, name in enumerate(one["class"] for one in about["classes"])}
     same = ("procedure", "bounded", "n_classes", "smoothing", "from_logits", "batch_size")
     return {

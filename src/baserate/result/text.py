@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.result.facts import facts, most_changed
+from baserate.support.text import printable, shortened
 
 if TYPE_CHECKING:
     from baserate.result.record import Result
@@ -19,7 +20,7 @@ _LONGEST_NAME = 30
 def summary(result: Result) -> str:
     """Several lines of plain text."""
     about = facts(result)
-    lines = [_title(about), *(f"  {line}" for line in _statements(about)), ""]
+    lines = [_title(about), *(f"  {printable(line)}" for line in _statements(about)), ""]
     header, rows, hidden = _table(about)
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for name, *cells in [header, *rows]:
@@ -103,8 +104,7 @@ def _table(about: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
 
 def _name(name: Any) -> str:
     """A class name in one short line, without control characters that a terminal would obey."""
-    text = "".join(c if c.isprintable() else "?" for c in str(name))
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 3] + "..."
+    return shortened(printable(str(name)), _LONGEST_NAME)
 
 
 def _number(value: float) -> str:

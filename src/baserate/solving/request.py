@@ -15,7 +15,7 @@ from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_classes, as_flag, is_number, quoted
+from baserate.inputs.validation import as_classes, as_flag, difference_of_types, is_number, quoted
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -75,6 +75,8 @@ def parse_request(
     except BadRates as error:
         if rows.columns is None or source.columns is not None:
             raise
+        if difference_of_types(classes_of_rates(rates) or (), names or ()):
+            raise  # It is known which columns are meant.
         hint = f"the columns are {quoted(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
         raise BadRates(f"{error}; {hint}", options=[*error.options, _COLUMNS]) from None
     check_loss(chosen, k)

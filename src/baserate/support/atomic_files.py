@@ -1,7 +1,8 @@
 """Files and folders that are written completely or not at all.
 
 New content is written under a temporary name next to its final path, and renamed when it is complete. Until then, and
-after an error, the old content is unchanged.
+after an error, the old content is unchanged. New content is never readable by more users than the content that it
+replaces; if there is none, only by the current user until it is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from baserate.errors import BadFile
+from baserate.support.paths import check_path, real_path
 
+_LONGEST_NAME = 200  # Bytes of a name in the name of its temporary file; most systems allow 255 bytes.
 _MIN_AGE = 60  # Seconds. A younger temporary file may belong to a process that has not locked it yet.
 
 
@@ -40,6 +43,7 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise if a path cannot be written. Called before long computations, so that they are not done in vain."""
+    check_path(path)
     folder = _link_target(path).parent
     if not folder.is_dir():
         raise BadFile(f"{os.fspath(path)} cannot be written: there is no folder {folder}")
@@ -49,14 +53,19 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 def start_staging(path: str | os.PathLike[str]) -> Staging:
     """A temporary name next to ``path`` for its new content. Removes what killed processes left there."""
+    check_path(path)
     path = _link_target(path)
     _remove_abandoned(path)
-    return Staging(path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"))
+    return Staging(path, path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(8)}.tmp"))
+
+
+def _temporary_prefix(path: Path) -> str:
+    return f".{os.fsencode(path.name)[:_LONGEST_NAME].decode(errors='ignore')}."
 
 
 def _link_target(path: str | os.PathLike[str]) -> Path:
     """The target of a symbolic link, so that the link itself is not replaced; other paths are returned unchanged."""
-    return Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    return real_path(path) if Path(path).is_symlink() else Path(path)
 
 
 class Staging:
@@ -69,36 +78,58 @@ class Staging:
     def __init__(self, path: Path, temporary: Path) -> None:
         self.path, self._temporary = path, temporary
         self._lock: int | None = None
+        self._mode: int | None = None
         self._finalizer = weakref.finalize(self, _remove, temporary)
 
     @contextlib.contextmanager
     def file(self) -> Iterator[BinaryIO]:
         """Create the temporary file and open it for writing."""
-        with self.member(self._temporary) as file:
-            self._lock_temporary()
+        with self._naming_path():
+            self._mode = _mode(self.path)
+            if self._mode is None:
+                # A file that is created and removed again shows the permissions that new files get. Not os.umask, which
+                # can only be read by changing it for all threads, and does not hold for folders with default ACLs.
+                os.close(_create(self._temporary, 0o666))
+                self._mode = _mode(self._temporary)
+                self._temporary.unlink()
+                descriptor = _create(self._temporary, 0o600)
+            else:
+                descriptor = _create(self._temporary, self._mode)
+        with os.fdopen(descriptor, "wb") as file:
+            self._lock_temporary(os.dup(descriptor))
             yield file
+            _sync_file(file)
 
-    def folder(self) -> Path:
+    def folder(self) -> None:
         """Create the temporary folder. Its files are written with :meth:`member`."""
-        self._temporary.mkdir()
-        self._lock_temporary()
-        return self._temporary
+        with self._naming_path():
+            self._temporary.mkdir()
+            self._mode = _mode(self._temporary)
+            self._temporary.rmdir()
+            self._temporary.mkdir(mode=0o700)  # Until it is complete, nobody else can read the files in it.
+            self._lock_temporary(os.open(self._temporary, os.O_RDONLY))
 
     @contextlib.contextmanager
-    def member(self, path: Path) -> Iterator[BinaryIO]:
-        """Open a new file for writing, and flush it to the disk at the end."""
+    def member(self, relative_path: str) -> Iterator[BinaryIO]:
+        """Open a new file in the temporary folder for writing, and flush it to the disk at the end."""
+        path = self._temporary / relative_path
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
+            _set_mode(path, _mode(self.path / relative_path))
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            _sync_file(file)
 
     def commit(self) -> None:
-        """Replace ``path`` in one step. The new file or folder keeps the permissions of the old one."""
-        with contextlib.suppress(OSError):
-            self._temporary.chmod(stat.S_IMODE(self.path.stat().st_mode))
+        """Replace ``path`` in one step. The new file or folder has the permissions of the old one."""
         if self._temporary.is_dir():
-            for folder in [*self._temporary.rglob("*/"), self._temporary]:
+            # Folders inside other folders come first, so that they are accessible until their own turn.
+            for folder in reversed(list(self._temporary.rglob("*/"))):
                 _sync_folder(folder)
+                _set_mode(folder, _mode(self.path / folder.relative_to(self._temporary)))
+            _sync_folder(self._temporary)
+        mode = _mode(self.path)
+        _set_mode(self._temporary, self._mode if mode is None else mode)
+        if self._temporary.is_dir():
             try:
                 self._temporary.rename(self.path)
             except OSError:  # The path exists. Not checked beforehand: it may have been created meanwhile.
@@ -118,14 +149,47 @@ class Staging:
             os.close(self._lock)
             self._lock = None
 
-    def _lock_temporary(self) -> None:
-        self._lock = os.open(self._temporary, os.O_RDONLY)
-        _try_lock(self._lock)
+    def _lock_temporary(self, descriptor: int) -> None:
+        self._lock = descriptor
+        _try_lock(descriptor)
+
+    @contextlib.contextmanager
+    def _naming_path(self) -> Iterator[None]:
+        """Let errors name the path that the caller wrote, and not the temporary one."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+
+
+def _mode(path: Path) -> int | None:
+    """The permissions of a file or folder, or None if there is none."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def _set_mode(path: Path, mode: int | None) -> None:
+    """Set the permissions of a file or folder, unless they are None or the system has none."""
+    if mode is not None:
+        with contextlib.suppress(OSError):
+            path.chmod(mode)
+
+
+def _create(path: Path, mode: int) -> int:
+    """Create a file with at most these permissions, and open it for writing."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+
+
+def _sync_file(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _remove_abandoned(path: Path) -> None:
     """Remove temporary files and folders for ``path`` whose process was killed."""
-    for temporary in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
+    for temporary in path.parent.glob(f"{glob.escape(_temporary_prefix(path))}{'[0-9a-f]' * 16}.tmp"):
         with contextlib.suppress(OSError):
             descriptor = os.open(temporary, os.O_RDONLY)
             try:

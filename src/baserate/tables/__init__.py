@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from baserate.errors import BadFile, BadOption, BadProbabilities
 from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Columns, ColumnSelection, as_names
 from baserate.inputs.reading import Naming
-from baserate.inputs.validation import quoted
+from baserate.inputs.validation import quoted, quoted_name
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Table:
         parts = find_parts(files.where, dialect, _single_name(choice))
         columns = _select_columns(parts[0], choice)
         _check_weight(weight, parts[0], columns)
-        destination = None if out is None else Destination(out, parts, dialect, files.pipe_format)
+        destination = None if out is None else Destination(out, files.where, parts, dialect, files.pipe_format)
         numeric = [*columns.names, *([] if weight is None else [weight])]
         for part in parts:
             part.prepare(numeric, infer_types=destination is not None and destination.typed)
@@ -160,12 +160,14 @@ def _select_columns(part: Part, choice: ColumnSelection) -> Columns:
     columns = _column_of_positive_class(names, choice) or choice.among(names, what=part.name)
     in_path = [name for name in columns.names if name in part.partition]
     if in_path:
-        raise BadOption(f"{in_path[0]!r} is encoded in names of folders, so it cannot be a column of probabilities")
+        raise BadOption(
+            f"{quoted_name(in_path[0])} is encoded in names of folders, so it cannot be a column of probabilities"
+        )
     _check_numeric(part, columns.names)
     if len(columns.names) == 1 and choice.columns is None and not choice.ordered:
         raise BadOption(
-            f"{part.name} has the columns {quoted(names)}; only {columns.names[0]!r} is a class that the rates name. "
-            f"{SELECT_COLUMNS}",
+            f"{part.name} has the columns {quoted(names)}; only {quoted_name(columns.names[0])} is a class that "
+            f"the rates name. {SELECT_COLUMNS}",
             options=[COLUMN_PATTERN, COLUMN_LIST],
         )
     if len(columns.names) == 1:  # For example only P(fraud): the other class gets the remaining probability.
@@ -193,10 +195,10 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
         raise BadOption("for files, sample_weight must be the name of a column with weights")
     if weight not in part.schema.names:
         raise BadOption(
-            f"{part.name} has no column {weight!r} with weights; its columns are {quoted(part.schema.names)}"
+            f"{part.name} has no column {quoted_name(weight)} with weights; its columns are {quoted(part.schema.names)}"
         )
     if weight in columns.names:
-        raise BadOption(f"column {weight!r} cannot contain both probabilities and weights")
+        raise BadOption(f"column {quoted_name(weight)} cannot contain both probabilities and weights")
     _check_numeric(part, [weight], "weights")
 
 
@@ -216,7 +218,7 @@ def _check_numeric(part: Part, names: Any, what: str = "probabilities") -> None:
             or pa.types.is_boolean(inner)
         ):
             continue
-        problem = f"column {name!r} of {part.name} contains {kind} values, not {what}"
+        problem = f"column {quoted_name(name)} of {part.name} contains {kind} values, not {what}"
         if what != "probabilities":
             raise BadProbabilities(problem)
         raise BadProbabilities(

@@ -8,6 +8,7 @@ Columns without probabilities are kept as bytes, so that ``007`` does not become
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO
@@ -18,13 +19,14 @@ import pyarrow.csv as pcsv
 
 from baserate.errors import BadFile, Option
 from baserate.inputs.columns import COLUMN_LIST
-from baserate.inputs.validation import quoted
+from baserate.inputs.validation import quoted, quoted_name
 from baserate.tables.arrow_files import ArrowPart
 from baserate.tables.base import Format, OutputFile, Part, Piece, Source, Writer, name_file_in_errors
 from baserate.tables.dialect import Dialect
 from baserate.tables.spool import Spool
 
 _DECIMAL_COMMA = Option("decimal", "','")
+_DECIMAL_COMMA_NUMBER = re.compile(r"(?<![0-9,])[0-9]+,[0-9]+(?![0-9,])")
 _BLOCK_BYTES = 8 << 20
 _PLAIN_NUMBER = r"^[0-9]\.[0-9]+$"  # Most entries match this, and need no slower check.
 _TYPES = {  # A column gets the first type whose pattern matches all of its entries, else it is text.
@@ -61,17 +63,36 @@ class CsvPart(Part):
             raise BadFile(
                 f"{self.name} is not UTF-8 text: it contains zero bytes, as UTF-16 text does; convert it to UTF-8"
             )
-        with name_file_in_errors(self.name):
-            names = self._parse([]).schema.names
-        other = next((mark for mark in ";\t|," if mark != self._delimiter and mark in names[0]), None)
-        if len(names) == 1 and other is not None:
-            option = Option("delimiter", repr(other))
-            raise BadFile(
-                f"{self.name} has only one column, {names[0]!r}. If its columns are separated by {other!r}, pass "
-                f"{option}",
-                options=[option],
-            )
+        try:
+            with name_file_in_errors(self.name):
+                names = self._parse([]).schema.names
+        except BadFile:
+            self._check_delimiter(start, f"{self.name} cannot be split into columns by {self._delimiter!r}")
+            raise
+        if len(names) == 1:
+            self._check_delimiter(start, f"{self.name} has only one column, {quoted_name(names[0])}")
         return names
+
+    def _check_delimiter(self, start: bytes, problem: str) -> None:
+        """Raise if the header contains another delimiter more often than that of this file.
+
+        Parameters
+        ----------
+        start : bytes
+            The first lines of the file.
+        problem : str
+            What is wrong with the file, as the beginning of the message.
+        """
+        header, *lines = start.decode(errors="replace").strip().splitlines()
+        other = max(";\t|,", key=header.count)  # the first of those that are equally frequent
+        if header.count(other) <= header.count(self._delimiter):
+            return
+        options = [Option("delimiter", repr(other))]
+        advice = f"If its columns are separated by {other!r}, pass {options[0]}"
+        if other != "," and self._dialect.decimal == "." and any(_DECIMAL_COMMA_NUMBER.search(line) for line in lines):
+            options.append(_DECIMAL_COMMA)
+            advice += f"; for decimal commas also pass {_DECIMAL_COMMA}"
+        raise BadFile(f"{problem}. {advice}", options=options)
 
     def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
         spool = Spool()
@@ -153,7 +174,7 @@ class CsvPart(Part):
 
     def _entry_error(self, row: int, column: str, entry: bytes) -> BadFile:
         text = entry.decode("utf-8", "replace")
-        problem = f"row {row} of {self.name}, column {column!r} is {text[:40]!r}, which is not a number"
+        problem = f"row {row} of {self.name}, column {quoted_name(column)} is {text[:40]!r}, which is not a number"
         if "," in text and self._dialect.decimal == ".":
             return BadFile(f"{problem}; for decimal commas pass {_DECIMAL_COMMA}", options=[_DECIMAL_COMMA])
         return BadFile(f"{problem}; select the columns with probabilities by {COLUMN_LIST}", options=[COLUMN_LIST])
@@ -195,7 +216,9 @@ def _cast_text(array: pa.Array, field: pa.Field, name: str) -> pa.Array:
     try:
         text = array.cast(pa.string())
     except pa.ArrowInvalid:
-        raise BadFile(f"column {field.name!r} of {name} is not UTF-8 text; convert the file to UTF-8") from None
+        raise BadFile(
+            f"column {quoted_name(field.name)} of {name} is not UTF-8 text; convert the file to UTF-8"
+        ) from None
     if field.type == pa.string():
         return text
     return pc.if_else(pc.equal(text, ""), None, text).cast(field.type)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -22,10 +22,11 @@ from baserate.errors import BadFile, BadOption
 from baserate.inputs.columns import Columns
 from baserate.inputs.validation import quoted
 from baserate.support.atomic_files import Staging, check_writable, start_staging
+from baserate.support.paths import check_path, places, real_path
 from baserate.tables import formats
 from baserate.tables.base import Format, OutputFile, Part, Writer
 from baserate.tables.dialect import Dialect
-from baserate.tables.sources import PIPE
+from baserate.tables.sources import PIPE, later_input
 from baserate.tables.spool import Spool
 
 SUCCESS = "_SUCCESS"
@@ -41,19 +42,22 @@ class Destination:
     ----------
     out : str or path
         A file if the name has the suffix of a format, ``"-"`` for standard output, else a folder.
+    where : path, list of paths, or pyarrow.dataset.Dataset
+        The input as the caller wrote it.
     parts : sequence of Part
-        The input files.
+        The files of the input.
     dialect : Dialect
     pipe_format : str or None
         Format for standard output. By default CSV for CSV input, else Arrow.
     """
 
     def __init__(
-        self, out: str | os.PathLike[str], parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
+        self, out: str | os.PathLike[str], where: Any, parts: Sequence[Part], dialect: Dialect, pipe_format: str | None
     ) -> None:
         self.dialect = dialect
         if not isinstance(out, (str, os.PathLike)):
             raise BadOption(f"out must be a path, not {out!r}")
+        check_path(out)
         self.path = Path(out)
         self.is_pipe = os.fspath(out) == PIPE
         format_of_name = formats.by_suffix(self.path.name)
@@ -73,19 +77,27 @@ class Destination:
                     f"{self.path}{os.sep}"
                 )
         if not self.is_pipe:
-            self._check_path(parts)
+            self._check_path(where, parts)
 
-    def _check_path(self, parts: Sequence[Part]) -> None:
+    def _check_path(self, where: Any, parts: Sequence[Part]) -> None:
         check_writable(self.path)
         if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
             raise BadOption(f"{self.path} exists and is not a table; choose a name with a suffix, such as .parquet")
-        output = self.path.resolve()
+        output = real_path(self.path)
         for part in parts:
-            read = Path(part.name).resolve()
-            if read.exists() and (output in (read, *read.parents) or (output.is_file() and read.samefile(output))):
+            read = Path(part.name)
+            inside = any(output in (place, *place.parents) for place in places(read))
+            if read.exists() and (inside or (output.is_file() and read.samefile(output))):
                 raise BadOption(f"{self.path} is also an input; write to another path, so that the input is kept")
         if self.is_folder:
             self._check_folder(parts)
+        names = [part.relative_path for part in parts] if self.is_folder else [""]
+        problem = later_input(where, [place / name for place in places(self.path) for name in names])
+        if problem is not None:
+            raise BadOption(
+                f"{problem}, so a later run on this input would also read the adjusted rows; write to a path that is "
+                "not part of the input"
+            )
 
     def _check_folder(self, parts: Sequence[Part]) -> None:
         repeated = [path for path, times in Counter(part.relative_path for part in parts).items() if times > 1]
@@ -229,7 +241,7 @@ class StagedFolder(Staged):
 
     def _begin(self) -> None:
         self._staging = start_staging(self.destination.path)
-        self._folder = self._staging.folder()
+        self._staging.folder()
         self._number, self._writer, self._open_file = -1, None, contextlib.ExitStack()
 
     def write(self, number: int, table: pa.Table) -> None:
@@ -242,9 +254,7 @@ class StagedFolder(Staged):
 
     def _start_file(self, part: Part, schema: pa.Schema) -> None:
         assert self._staging is not None
-        path = self._folder / part.relative_path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._open_file.enter_context(self._staging.member(path))
+        file = self._open_file.enter_context(self._staging.member(part.relative_path))
         name = str(self.destination.path / part.relative_path)
         output = OutputFile(name, part.n_rows, self.columns, self.destination.dialect)
         self._writer = self.destination.writer(file, part, schema, output)
@@ -259,7 +269,7 @@ class StagedFolder(Staged):
         assert self._staging is not None
         self._close_file()
         lines = [_SIGNATURE, *(part.relative_path for part in self.parts)]
-        with self._staging.member(self._folder / SUCCESS) as file:
+        with self._staging.member(SUCCESS) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
     def commit(self) -> None:

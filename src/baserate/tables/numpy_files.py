@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from baserate.errors import BadFile, BadOption, Option
 from baserate.inputs.columns import Columns
-from baserate.inputs.validation import as_matrix, quoted
+from baserate.inputs.validation import as_matrix, quoted, quoted_name
 from baserate.tables.base import BATCH_ROWS, Format, OutputFile, Part, Piece, Source, Writer
 from baserate.tables.dialect import Dialect
 
@@ -200,6 +200,9 @@ def _read_arrays(source: Source) -> tuple[dict[str, NDArray[Any]], bool]:
             raise BadFile(f"{source.name} is a zip archive, but not an NPZ file; extract the table from it first")
         with np.load(data, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
+        other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
+        if other is not None:  # np.load returns the bytes of a member that does not begin like an NPY file
+            raise BadFile(f"the member {quoted_name(f'{other}.npy')} of {source.name} is not an array; save it again")
     except BadFile:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
@@ -211,7 +214,7 @@ def _choose_matrix(arrays: dict[str, NDArray[Any]], array_name: str | None, name
     """Name of the array that holds the predictions."""
     matrices = [n for n, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiub"]
     if array_name is not None and array_name not in matrices:
-        raise BadOption(f"columns is {array_name!r}, but the matrices of {name} are {quoted(matrices)}")
+        raise BadOption(f"columns is {quoted_name(array_name)}, but the matrices of {name} are {quoted(matrices)}")
     if array_name is None and not matrices:
         raise BadOption(f"{name} contains no matrix of numbers")
     if array_name is None and len(matrices) > 1:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -16,7 +17,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from baserate.errors import BadFile, BadOption
-from baserate.inputs.validation import quoted
+from baserate.inputs.validation import quoted, quoted_name
+from baserate.support.paths import check_path, real_path
 from baserate.tables import formats
 from baserate.tables.base import Part, Source
 from baserate.tables.dialect import Dialect
@@ -70,23 +72,79 @@ def _sources_of_path(where: Any) -> list[Source]:
     text = os.fspath(where)
     if "://" in text:
         raise BadOption(f"{text} is not on this machine; pass pyarrow.dataset.dataset({text!r}), or download it first")
+    check_path(text)
     path = Path(text)
     if path.is_dir():
         return [_source(file, path) for file in _files_in(path)]
     if path.exists():
         return [_source(path, path.parent)]
     matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # Path.glob refuses absolute patterns
-    found = [Path(name) for name in matches if Path(name).is_file()]
+    found = _existing_files(Path(name) for name in matches)
     if not found:
         raise BadFile(f"no file matches {text}" if glob.has_magic(text) else f"there is no file {text}")
-    without_wildcards = PurePosixPath(text.split("*")[0].split("?")[0].split("[")[0] + "x").parent
-    return [_source(file, Path(without_wildcards)) for file in found]
+    return [_source(file, _without_wildcards(text)) for file in found]
+
+
+def _without_wildcards(pattern: str) -> Path:
+    """The folder in which a glob pattern begins to match names."""
+    return Path(PurePosixPath(pattern.split("*")[0].split("?")[0].split("[")[0] + "x").parent)
+
+
+def _existing_files(paths: Iterable[Path]) -> list[Path]:
+    """Those of the paths that are files. Raises if a path is a link that cannot be followed."""
+    found = []
+    for path in paths:
+        if path.is_symlink():
+            check_path(path)
+        if path.is_file():
+            found.append(path)
+    return found
+
+
+def later_input(where: Any, paths: Sequence[Path]) -> str | None:
+    """The first of some files that a later reading of ``where`` would include, with the reason, or None.
+
+    Parameters
+    ----------
+    where : path, list of paths, or pyarrow.dataset.Dataset
+        The input.
+    paths : sequence of Path
+        The files, which need not exist, by their real paths.
+    """
+    if isinstance(where, (list, tuple)):
+        return next((found for one in where if (found := later_input(one, paths)) is not None), None)
+    if not isinstance(where, (str, os.PathLike)):
+        return None
+    text = os.fspath(where)
+    if Path(text).is_dir():
+        folder = real_path(text)
+        inside = next((path for path in paths if path.is_relative_to(folder)), None)
+        return None if inside is None else f"{inside} is in the input folder {text}"
+    if Path(text).exists() or not glob.has_magic(text):
+        return None
+    start = _without_wildcards(text)
+    folder, pattern = real_path(start), PurePosixPath(text).parts[len(start.parts) :]
+    below = (path for path in paths if path.is_relative_to(folder))
+    matching = next((path for path in below if _matches(pattern, path.relative_to(folder).parts)), None)
+    return None if matching is None else f"{matching} matches the input pattern {text}"
+
+
+def _matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether the parts of a glob pattern match those of a path. The path need not exist, unlike for ``glob.glob``."""
+    if not pattern or not names:
+        return not names and all(part == "**" for part in pattern)
+    first, name = pattern[0], names[0]
+    if first == "**":
+        return _matches(pattern[1:], names) or (not name.startswith(".") and _matches(pattern, names[1:]))
+    hidden = name.startswith(".") and not first.startswith(".")
+    return not hidden and fnmatch.fnmatch(name, first) and _matches(pattern[1:], names[1:])
 
 
 def _files_in(folder: Path) -> list[Path]:
     """The files in a folder and its subfolders, without names that begin with a dot or an underscore."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = [p for p in paths if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
+    paths = sorted(folder.rglob("*"))
+    visible = [p for p in paths if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
+    files = _existing_files(visible)
     if not files:
         raise BadFile(f"the folder {folder} contains no files")
     unknown = [p for p in files if formats.by_suffix(p.name) is None]
@@ -160,7 +218,7 @@ def _check_same_columns(parts: Sequence[Part]) -> None:
         names = part.schema.names
         repeated = next((name for name, times in Counter(names).items() if times > 1), None)
         if repeated is not None:
-            raise BadFile(f"{part.name} has {names.count(repeated)} columns named {repeated!r}")
+            raise BadFile(f"{part.name} has {names.count(repeated)} columns named {quoted_name(repeated)}")
         if part.format.name != first.format.name:
             raise BadFile(
                 f"the files have different formats: {first.name} is {first.format.name}, but {part.name} is "
@@ -174,6 +232,6 @@ def _check_same_columns(parts: Sequence[Part]) -> None:
         for field in part.schema:
             if field.type != types[field.name]:
                 raise BadFile(
-                    f"column {field.name!r} has different types: it is {types[field.name]} in {first.name}, but "
-                    f"{field.type} in {part.name}"
+                    f"column {quoted_name(field.name)} has different types: it is {types[field.name]} in {first.name}, "
+                    f"but {field.type} in {part.name}"
                 )

@@ -14,7 +14,7 @@ from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.memory import persisted
 from baserate.engines.dask.workers import Place, WeightSums, given_weights, length, weight_column, weight_sums
 from baserate.errors import BadProbabilities, BadWeights
-from baserate.inputs.validation import as_weights
+from baserate.inputs.validation import as_weights, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 
 STRIDE = 1 << 40
@@ -130,9 +130,13 @@ class DaskRows:
         if not isinstance(given, str):
             return None
         if self.source.columns is None:
-            raise BadWeights(f"sample_weight names the column {given!r}, but {self.source.what} is a Dask array")
+            raise BadWeights(
+                f"sample_weight names the column {quoted_name(given)}, but {self.source.what} is a Dask array"
+            )
         if given not in list(self.source.collection.columns):
-            raise BadWeights(f"sample_weight names the column {given!r}, which {self.source.what} does not have")
+            raise BadWeights(
+                f"sample_weight names the column {quoted_name(given)}, which {self.source.what} does not have"
+            )
         return given
 
     def _weight_parts(self) -> list[Any]:
