@@ -187,3 +187,11 @@ def test_loss_whose_values_are_not_finite_is_an_error() -> None:
 
     with pytest.raises(br.errors.BadLoss, match="values that are not finite"):
         br.adjust([[1.0, 0.0], [1.0, 0.0]], [0.9999, 0.0001], loss=Overflowing())
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_float16_rows_are_accepted_in_either_byte_order(order: str) -> None:
+    p = np.array([[1 / 3, 1 / 3, 1 / 3], [0.2, 0.3, 0.5]], dtype=f"{order}f2")
+    np.testing.assert_array_equal(
+        br.adjust(p, [0.3, 0.3, 0.4]).probs, br.adjust(p.astype("=f2"), [0.3, 0.3, 0.4]).probs
+    )

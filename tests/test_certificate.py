@@ -206,3 +206,18 @@ def test_files_have_no_hard_zeros_under_log_loss(dtype: Any, tmp_path: Path) -> 
     assert min(two["a"].to_pylist()) > 0
     assert one.schema.types == [pa.from_numpy_dtype(dtype)]
     assert max(one["p"].to_pylist()) < 1  # the other class has 1 minus this
+
+
+def test_a_rate_that_is_lost_in_rounding_does_not_make_the_guarantee_too_large() -> None:
+    # The last two classes need less weight than the rounding error of the others, so the check of what hard zeros allow
+    # cannot see them.
+    p = np.array([[0.0, 0.5, 0.5, 0.0], [0.5, 0.25, 0.0, 0.25], [0.0, 0.8, 0.0, 0.2], [0.0, 1.0, 0.0, 0.0]])
+    weights = np.array([0.96, 0.012, 4e-17, 0.028])
+    weights /= weights.sum()
+    rates = np.array([0.012, 0.0, 1.8e-11, 4e-17])
+    rates[1] = 1.0 - rates.sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        result = br.adjust(p, rates, sample_weight=weights)
+    assert result.certificate.loss_reduction > 0.6
+    assert_kept(result, p, rates, weights)

@@ -25,6 +25,7 @@ from baserate.solving.request import DEFAULT_STOP, Request
 from baserate.support.arrays import FloatArray, IndexArray
 
 _AT_BOUND = 1e-14  # Rates this close to a bound are at it.
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class _Problem(NamedTuple):
@@ -153,12 +154,14 @@ def _result(
 def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArray, batch_size: int) -> Certificate:
     dual, written, shift = fitted.dual, fitted.written, fitted.solution.point.shift
     model = dual.model
-    slack = float(shift @ (worst - written.mean[model.kept_classes]))
-    guaranteed = written.divergence + slack - written.shortfall
+    mean = written.mean[model.kept_classes]
+    slack = float(shift @ (worst - mean))
+    rounding = 8 * _EPS * float(np.abs(shift) @ (worst + np.abs(mean)))  # of the slack; large if the shift is
+    guaranteed = written.divergence + slack - written.shortfall - rounding
     price = shift - dual.kept_rate_set.anchor(shift, worst)
     return Certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
-        gap=abs(slack) + written.shortfall,
+        gap=abs(slack) + written.shortfall + rounding,
         residual=float(np.abs(wanted - written.mean).max()),
         sensitivity=model.per_class(price, fill=np.nan),
         known=known,
