@@ -36,6 +36,8 @@ class ParsedRates(NamedTuple):
 
 def parse_rates(text: str) -> ParsedRates:
     """Parse rates; see :meth:`baserate.Rates.parse` for the forms of ``text``."""
+    if not isinstance(text, str):
+        raise BadRates(f"rates can only be parsed from a string, not from {text!r}; {_FORMS}")
     # os.path.isfile, not Path.is_file: the latter raises an error for some strings that are not paths.
     if text.lower().endswith((".csv", ".json")) or ("=" not in text and os.path.isfile(text)):  # noqa: PTH113  # see above
         return _read_file(Path(text))
@@ -77,7 +79,7 @@ def _read_file(path: Path) -> ParsedRates:
         return _parse_csv(path, text)
     try:
         given = json.loads(text, object_pairs_hook=partial(_unique_keys, str(path)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
     kind = next(
         (name for name in _KINDS if isinstance(given, Mapping) and isinstance(given.get(name), (dict, list))), None
