@@ -136,11 +136,8 @@ def test_functions_that_are_too_large_or_too_small_are_refused(scale: float) -> 
         br.losses.Separable(
             lambda q: np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0), lambda q: np.log(q) + 1, lambda q: 1 / q
         ),
-        br.losses.Separable(
-            lambda q: np.exp(200 * q), lambda q: 200 * np.exp(200 * q), lambda q: 4e4 * np.exp(200 * q)
-        ),
     ],
-    ids=["1e-90 q^2", "1e90 q^2", "1e-99 I", "1e99 M", "beta 1e-100", "beta 100", "q log q", "exp(200 q)"],
+    ids=["1e-90 q^2", "1e90 q^2", "1e-99 I", "1e99 M", "beta 1e-100", "beta 100", "q log q"],
 )
 def test_extreme_losses_give_no_warnings_of_numpy(loss: br.losses.Loss) -> None:
     some_zeros = [[1, 0, 0], [0.2, 0.3, 0.5], [0, 0.5, 0.5], [0.1, 0.1, 0.8], [0.5, 0.5 - 1e-300, 1e-300]]
