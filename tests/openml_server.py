@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import threading
@@ -12,6 +13,7 @@ from types import TracebackType
 from xml.sax.saxutils import escape
 
 NAMESPACE = 'xmlns:oml="http://openml.org/openml"'
+HOSTILE = ("announced", "endless", "bomb", "trickle")
 PROCEDURES = {1: "10-fold Crossvalidation", 6: "33% Holdout set", 7: "10 times 10-fold Crossvalidation"}
 
 
@@ -37,6 +39,8 @@ class Run:
     predictions: str | None
     flow: str = "weka.NaiveBayes(1)"
     gone: bool = False
+    url: str = ""
+    data: str = ""
 
 
 def element(name: str, *inside: object) -> str:
@@ -56,7 +60,8 @@ class OpenMLServer:
     """A local OpenML server.
 
     ``events`` lists the paths of all requests; tests can add their own entries. ``failure(path)`` returns how the
-    request fails ("close", "status", "unknown", "page" or "cut"), or "".
+    request fails ("close", "status", "unknown", "page", "cut", "announced", "endless", "bomb" or "trickle"), or "".
+    A failure that starts with "http" or "file" is a redirection to that address.
     """
 
     datasets: dict[int, DataSet]
@@ -65,6 +70,7 @@ class OpenMLServer:
     events: list[str] = field(default_factory=list)
     failure: Callable[[str], str] = lambda path: ""
     retry_after: str = ""
+    closing: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> OpenMLServer:
         outer = self
@@ -75,6 +81,15 @@ class OpenMLServer:
                 kind = outer.failure(self.path)
                 if kind == "close":
                     self.close_connection = True
+                    return
+                if kind in HOSTILE:
+                    self.send_hostile(kind)
+                    return
+                if kind.startswith(("http", "file")):
+                    self.send_response(302)
+                    self.send_header("Location", kind)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
                     return
                 status, text = (500, "out of order") if kind == "status" else outer.answer(self.path)
                 status, text = no_result(111) if kind == "unknown" else (status, text)
@@ -90,6 +105,24 @@ class OpenMLServer:
                 self.end_headers()
                 self.wfile.write(body[: len(body) // 2] if kind == "cut" else body)
 
+            def send_hostile(self, kind: str) -> None:
+                """Send an answer that is too large, or that does not end."""
+                self.send_response(200)
+                if kind == "announced":
+                    self.send_header("Content-Length", str(3 * 10**9))
+                if kind == "bomb":
+                    self.send_header("Content-Encoding", "gzip")
+                self.end_headers()
+                with contextlib.suppress(OSError):  # the client closes the connection
+                    if kind == "bomb":
+                        self.wfile.write(gzip.compress(bytes(10**8)))
+                    while kind == "endless" and not outer.closing.is_set():
+                        self.wfile.write(b"0,0,0.5\n" * 10**4)
+                    while kind == "trickle" and not outer.closing.wait(0.02):
+                        self.wfile.write(b"0")
+                        self.wfile.flush()
+                self.close_connection = True
+
             def log_message(self, *args: object) -> None:
                 pass
 
@@ -101,6 +134,7 @@ class OpenMLServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
@@ -200,8 +234,8 @@ class OpenMLServer:
         fields |= {"setup_id": 1, "setup_string": "default"}
         files = [self._file("description", f"{self.host}/files/description/{number}")]
         if run.predictions is not None:
-            files.append(self._file("predictions", f"{self.host}/files/predictions/{number}"))
-        did = self.tasks[run.task].data
+            files.append(self._file("predictions", run.url or f"{self.host}/files/predictions/{number}"))
+        did = run.data or self.tasks[run.task].data
         return root(
             "run",
             *(element(name, value) for name, value in fields.items()),

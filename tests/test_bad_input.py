@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import baserate as br
 from baserate import errors
+from baserate.result import json_file
 
 P = [[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]
 R = [0.5, 0.3, 0.2]
@@ -87,6 +89,10 @@ BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
         {"classes": ["a", "b", "c"]},
         r"'d' is not among the classes 'a', 'b', 'c'",
     ),
+    ([10**400, 1, 1], {}, r"the rate of class 0 is too large: a float can hold at most 1\.8e\+308"),
+    ([0.5, None, 0.5], {}, r"the rate of class 1 is None, which is not a real number"),
+    ([0.5, 0.5j, 0.5], {}, r"must be real numbers, but have dtype complex128; take the real part"),
+    (["0.5", "0.3", "0.2"], {}, r"must be real numbers, but have dtype <U3; convert them with float\(\)"),
     ({"a": 0.5, "b": 0.3, "C": 0.2}, {"classes": ["a", "b", "c"]}, r"no entry for 'c' \(.*\); 'C' is not among"),
     (
         {1: 0.5, 2: 0.3, 3: 0.2},
@@ -300,35 +306,114 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def change_fields_and_checksum(path: Path, **changes: Any) -> None:
     """Change fields of a saved adjustment and update its checksum."""
-    from baserate.result import json_file as files
-
-    fields = files.read_json(path)
+    fields = json_file.read_json(path)
     fields.update(changes)
-    files.write_json(path, fields)
+    json_file.write_json(path, fields)
 
 
-def test_invalid_fields_are_refused_even_if_the_checksum_matches(tmp_path: Path) -> None:
+INVALID_FIELDS: list[tuple[dict[str, Any], str]] = [
+    ({"shift": [0.0, 1.0]}, r"shift must have 3 entries, but has 2"),
+    ({"shift": ["a", "b", "c"]}, r"shift\[0\] must be a number, not 'a'"),
+    ({"shift": None}, r"shift must be a list, not None"),
+    ({"shift": [0, 0, 10**400]}, r"shift\[2\] must be between -1e\+300 and 1e\+300, not 1000"),
+    ({"shift": [1e308, 1e308, 0]}, r"shift\[0\] must be between"),
+    ({"shift": [True, 0, 0]}, r"shift\[0\] must be a number, not True"),
+    ({"kept_classes": [0, 1, 7]}, r"kept_classes\[2\] must be a whole number from 0 to 2, not 7"),
+    ({"kept_classes": [2, 1, 0]}, r"kept_classes must be increasing"),
+    ({"kept_classes": [0, 1, 1]}, r"kept_classes must be increasing"),
+    ({"kept_classes": [-1, 0, 1]}, r"kept_classes\[0\] must be a whole number"),
+    ({"kept_classes": [0, 1, 10**400]}, r"kept_classes\[2\] must be a whole number"),
+    ({"kept_classes": [0.0, 1.0, 2.0]}, r"kept_classes\[0\] must be a whole number from 0 to 2, not 0\.0"),
+    ({"kept_classes": []}, r"kept_classes must be increasing"),
+    ({"n_classes": "many"}, r"n_classes must be a whole number from 2 to \d+, not 'many'"),
+    ({"n_classes": -3}, r"n_classes must be a whole number"),
+    ({"n_classes": 10**9}, r"wanted must have 1000000000 entries, but has 3"),
+    ({"n_classes": 10**400}, r"n_classes must be a whole number"),
+    ({"n_classes": 2}, r"wanted must have 2 entries, but has 3"),
+    ({"n_rows": -1}, r"n_rows must be a whole number from 0"),
+    ({"batch_size": 0}, r"batch_size must be a whole number from 1"),
+    ({"batch_size": 10**30}, r"batch_size must be a whole number from 1"),
+    ({"bounded": "yes"}, r"bounded must be true or false, not 'yes'"),
+    ({"loss": {"name": "secret"}}, r"unknown loss 'secret'"),
+    ({"loss": {"name": ["log"]}}, r"unhashable"),
+    ({"loss": {"name": "power", "beta": -1}}, r"beta of Power"),
+    ({"loss": {"name": "power", "beta": 10**400}}, r"beta of Power"),
+    ({"loss": {"name": "power", "gamma": 2}}, r"gamma"),
+    ({"loss": {"name": "quadratic", "matrix": [[10**400, 0, 0], [0, 1, 0], [0, 0, 1]]}}, r"Quadratic"),
+    ({"loss": {"name": "quadratic", "matrix": [[1, 0], [0, 1]]}}, r"has 2 classes, but the predictions have 3"),
+    ({"loss": "log"}, r"loss must be an object, not 'log'"),
+    ({"classes": ["a", "a", "b"]}, r"'a' more than once"),
+    ({"classes": ["a", None, "b"]}, r"class names must be strings"),
+    ({"smoothing": "x"}, r"smoothing must be a number, not 'x'"),
+    ({"smoothing": -1.0}, r"smoothing must be a number from 0 to less than 1, not -1"),
+    ({"smoothing": 10**400}, r"smoothing must be between"),
+    ({"gap": 10**400}, r"gap must be between"),
+    ({"levels": [0, 1]}, r"levels must have 3 entries, but has 2"),
+    ({"levels": [0, 0, 1], "loss": {"name": "brier"}}, r"levels must be null"),
+    ({"sensitivity": [1.0]}, r"sensitivity must have 3 entries, but has 1"),
+    ({"known": {"kind": "exact", "values": [0.5, 0.5]}}, r"known must describe the rates of 3 classes, but"),
+    ({"known": {"kind": "guess"}}, r"guess"),
+    ({"known": {"kind": "counts", "counts": [10**400, 1, 1], "confidence": 0.9}}, r"class 0 is too large"),
+    ({"active": [[5, "low", 0.1]]}, r"the class of active\[0\] must be a whole number from 0 to 2, not 5"),
+    ({"active": [[0, "left", 0.1]]}, r"the side of active\[0\] must be low, high, exact or radius, not 'left'"),
+    ({"active": [[0, "low"]]}, r"active\[0\] must be a class, a side and a value"),
+    ({"procedure": "guess"}, r"procedure must be 'adjust' or 'prior', not 'guess'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), INVALID_FIELDS, ids=range(len(INVALID_FIELDS)))
+def test_invalid_fields_are_refused_even_if_the_checksum_matches(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "shift.json"
-    for changes in [
-        {"shift": [0.0, 1.0]},
-        {"shift": ["a", "b", "c"]},
-        {"shift": None},
-        {"kept_classes": [0, 1, 7]},
-        {"kept_classes": [2, 1, 0]},
-        {"n_classes": "many"},
-        {"bounded": "yes"},
-        {"loss": {"name": "secret"}},
-        {"loss": {"name": "power", "beta": -1}},
-        {"loss": {"name": "power", "gamma": 2}},
-        {"loss": "log"},
-        {"classes": ["a", "a", "b"]},
-        {"smoothing": "x"},
-        {"smoothing": -1.0},
-        {"levels": [0, 1]},
-    ]:
-        br.adjust(P, R).save(path)
-        change_fields_and_checksum(path, **changes)
-        with pytest.raises(errors.BadFile, match="does not describe an adjustment"):
+    br.adjust(P, R).save(path)
+    change_fields_and_checksum(path, **changes)
+    with pytest.raises(errors.BadFile, match=rf"shift\.json does not describe an adjustment: .*{message}"):
+        br.load(path)
+
+
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    br.adjust(P, R).save(path)
+    fields = json_file.read_json(path)
+    del fields["gap"]
+    json_file.write_json(path, fields)
+    with pytest.raises(errors.BadFile, match=r"shift\.json does not describe .*: the field 'gap' is missing"):
+        br.load(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"gap":', '"gap": 1e999, "old":', r"not a JSON file: 1e999 is too large"),
+        ('"gap":', '"gap": -Infinity, "old":', r"not a JSON file: -Infinity is not a number"),
+        ('"gap":', '"gap": 0.5, "gap":', r"not a JSON file: the field 'gap' occurs more than once"),
+        ('"gap":', '"extra": ' + 10**6 * "[" + 10**6 * "]" + ', "gap":', r"its values are nested too deeply"),
+    ],
+    ids=["1e999", "infinity", "twice", "nested"],
+)
+def test_malformed_json_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    br.adjust(P, R).save(path)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(errors.BadFile, match=rf"shift\.json is .*{message}"):
+        br.load(path)
+
+
+def test_deep_nesting_is_refused_at_every_depth_around_the_limit_of_python(tmp_path: Path) -> None:
+    path = tmp_path / "shift.json"
+    br.adjust(P, R).save(path)
+    good = path.read_text()
+    for depth in range(850, 1000):  # some depths can be parsed, but are too deep for the checksum
+        path.write_text(good.replace('"gap":', f'"extra": {depth * "["}{depth * "]"}, "gap":'))
+        with pytest.raises(errors.BadFile, match=r"nested too deeply|was changed after it was saved"):
+            br.load(path)
+
+
+def test_loading_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(errors.BadFile, match="is not a regular file"):
             br.load(path)
 
 

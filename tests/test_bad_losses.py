@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 import baserate as br
 from baserate import errors
+from baserate.losses import check
 
 P = [[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]
 R = [0.5, 0.3, 0.2]
@@ -32,9 +36,9 @@ def test_unknown_losses_and_wrong_numbers_of_classes_are_refused(loss: Any, mess
         br.adjust(P, R, loss=loss)
 
 
-@pytest.mark.parametrize("beta", [0, -1, np.nan, np.inf, "2", None, True, 1j])
+@pytest.mark.parametrize("beta", [0, -1, np.nan, np.inf, "2", None, True, 1j, 1e300, 101, 10**400, 1e-300])
 def test_invalid_beta_is_refused(beta: Any) -> None:
-    with pytest.raises(errors.BadLoss, match=r"beta of Power must be .* above 0, not"):
+    with pytest.raises(errors.BadLoss, match=r"beta of Power must be a number from 1e-100 to 100, not"):
         br.losses.Power(beta)
 
 
@@ -47,6 +51,10 @@ def test_invalid_beta_is_refused(beta: Any) -> None:
         ([[1, 0, 0], [0, 1, 0], [0, 0, -3]], r"not positive definite on vectors that sum to 0.*in the direction \["),
         (np.ones((3, 3)), r"not positive definite"),
         ("abc", r"square matrix of real numbers, not 'abc'"),
+        ([[10**400, 0], [0, 1]], r"square matrix of real numbers"),
+        (1e-300 * np.eye(3), r"largest entry of .* is 1e-300, but it must be between 1e-100 and 1e\+100\. If you mult"),
+        (1e300 * np.eye(3), r"largest entry of .* is 1e\+300, but it must be between 1e-100 and 1e\+100"),
+        ([[1.7e308, 1e308], [-1e308, 1.7e308]], r"not symmetric"),
         ([[1j, 0], [0, 1]], r"square matrix of real numbers"),
     ],
 )
@@ -55,7 +63,7 @@ def test_invalid_matrix_is_refused(matrix: Any, message: str) -> None:
         br.losses.Quadratic(matrix)
 
 
-@pytest.mark.parametrize("weights", [[1, 0], [1, -1], [[1, 2]], [1, np.inf], "ab", [1j, 1]])
+@pytest.mark.parametrize("weights", [[1, 0], [1, -1], [[1, 2]], [1, np.inf], "ab", [1j, 1], [10**400, 1]])
 def test_invalid_class_weights_are_refused(weights: Any) -> None:
     with pytest.raises(errors.BadLoss, match="class weights must be finite numbers above 0"):
         br.losses.WeightedBrier(weights)
@@ -102,6 +110,48 @@ def test_functions_that_define_no_proper_loss_are_refused(functions: tuple[Any, 
         br.losses.Separable(*functions)
 
 
+def scaled_square(scale: float) -> br.losses.Separable:
+    return br.losses.Separable(
+        lambda q: scale * q**2, lambda q: 2 * scale * q, lambda q: np.full_like(q, 2 * scale), domain=br.losses.REAL
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+def test_functions_that_are_too_large_or_too_small_are_refused(scale: float) -> None:
+    with pytest.raises(
+        errors.BadLoss, match=r"values above 1e\+100 or below 1e-100 cannot .* multiply f by a constant"
+    ):
+        scaled_square(scale)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        scaled_square(1e-90),
+        scaled_square(1e90),
+        br.losses.Quadratic(1e-99 * np.eye(3)),
+        br.losses.Quadratic(1e99 * np.array([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])),
+        br.losses.Power(1e-100),
+        br.losses.Power(100),
+        br.losses.Separable(
+            lambda q: np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0), lambda q: np.log(q) + 1, lambda q: 1 / q
+        ),
+    ],
+    ids=["1e-90 q^2", "1e90 q^2", "1e-99 I", "1e99 M", "beta 1e-100", "beta 100", "q log q"],
+)
+def test_extreme_losses_give_no_warnings_of_numpy(loss: br.losses.Loss) -> None:
+    some_zeros = [[1, 0, 0], [0.2, 0.3, 0.5], [0, 0.5, 0.5], [0.1, 0.1, 0.8], [0.5, 0.5 - 1e-300, 1e-300]]
+    for rates in ([0.3, 0.3, 0.4], [0.4, 0.1, 0.5], br.Rates.between(0.1, 0.6)):
+        for bounded in (True, False):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                warnings.simplefilter("ignore", br.NotConvergedWarning)
+                with contextlib.suppress(br.BaserateError):  # some have no unbounded adjustment
+                    result = br.adjust(some_zeros, rates, loss=loss, bounded=bounded)
+                    assert np.isfinite(result.apply(some_zeros)).all()
+                    assert loss.score(some_zeros, [0, 1, 2, 2, 1]) >= 0
+
+
 class BrierWithOneFault(br.losses.Loss):
     """Brier score with one incorrect method."""
 
@@ -145,6 +195,24 @@ def test_an_incorrect_loss_is_checked_even_if_it_equals_one_that_was_checked() -
     assert correct == BrierWithOneFault("gradient")  # both have no params
     with pytest.raises(errors.BadLoss, match="gradient is not the derivative"):
         br.adjust(P, R, loss=BrierWithOneFault("gradient"))
+
+
+def test_a_loss_is_checked_once_and_gets_no_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+    check_generator = check._check_generator
+    monkeypatch.setattr(check, "_check_generator", lambda loss, k: checked.append(k) or check_generator(loss, k))
+    loss = BrierWithOneFault("none")
+    attributes = set(vars(loss))
+    for _ in range(3):
+        br.adjust(P, R, loss=loss)
+    br.adjust([[0.4, 0.6]], [0.5, 0.5], loss=loss)
+    assert checked == [3, 2], "once for each number of classes"
+    assert set(vars(loss)) == attributes
+    key = id(loss)
+    assert key in check._PASSED
+    del loss
+    gc.collect()
+    assert key not in check._PASSED
 
 
 def test_divergence_and_score_refuse_wrong_shapes_and_types() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -224,6 +226,25 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (lambda: Rates.exact([0.2, 0.8], classes=["a"]), BadRates, "classes has 1 names, but values has 2 numbers"),
     (lambda: Rates.between({0.1, 0.2}, 1.0), BadRates, "low must be"),
     (lambda: Rates.between(["0.1", "0.2"], None), BadRates, "low must be 2 numbers"),
+    (lambda: Rates.from_counts([10**400, 1]), BadRates, "the entry of class 0 is too large: a float can hold"),
+    (lambda: Rates.from_counts([1e308, 1e308]), BadRates, "counts must not sum to more than 1e11"),
+    (lambda: Rates.from_counts([1j, 1]), BadRates, "the entry of class 0 is 1j, which is not a real number"),
+    (lambda: Rates.from_counts(5, classes=["a", "b"]), BadRates, "counts must be a list or dict with one number"),
+    (lambda: Rates.from_counts([1, 2], 10**400), BadRates, "confidence must be a number between 0 and 1"),
+    (lambda: Rates.exact([10**400, 1]), BadRates, "the rate of class 0 is too large"),
+    (lambda: Rates.exact([Decimal("sNaN"), 1]), BadRates, "the rate of class 0 is not a number"),
+    (lambda: Rates.exact(["0.5", "0.5"]), BadRates, "rates must be real numbers, but have dtype <U3; convert them"),
+    (lambda: Rates.of_population([0.5j, 0.5]), BadRates, "have dtype complex128; take the real part"),
+    (lambda: Rates.between([10**400, 0], None), BadRates, "the entry of class 0 is too large"),
+    (lambda: Rates.between(10**400, None), BadRates, "low must be 1 numbers, one for each class, not 1000"),
+    (lambda: Rates.between([0.4, 0.5], [0.4, 0.5]), BadRates, "rates sum to 0.9, not 1; to rescale them, divide each"),
+    (lambda: Rates.near([0.5, 0.5], 10**400), BadRates, "radius must be 0 or a positive number, not 1000"),
+    (lambda: Rates.near([0.5, 0.5], np.complex128(1)), BadRates, "radius must be 0 or a positive number, not"),
+    (lambda: Rates.parse(0.5), BadRates, "rates can only be parsed from a string, not from 0.5; write cat=0.2"),
+    (lambda: Rates.from_labels([1e308, 1]), BadLabels, "labels must be class names or whole numbers"),
+    (lambda: Rates.from_labels([{}, 1]), BadLabels, "labels must be class names or whole numbers: unhashable"),
+    (lambda: Rates.from_labels([[1], [1, 2]]), BadLabels, "labels must be a list with one label per case"),
+    (lambda: Rates.from_counts([1, 2]).bounds(10**30), BadOption, "but must be at most 2**53"),
     (lambda: Rates.between(True, True), BadRates, "low must be"),
     (lambda: Rates.from_labels([0.0, np.inf]), BadLabels, "labels must be class names or whole numbers"),
     (lambda: Rates.from_counts([5]), BadRates, "at least 2 classes"),
@@ -285,6 +306,23 @@ def test_invalid_arguments_get_a_message_that_names_the_problem(
 ) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+def test_decimals_and_fractions_are_accepted() -> None:
+    for quarter, rest in ((Fraction(1, 4), Fraction(3, 4)), (Decimal("0.25"), Decimal("0.75"))):
+        np.testing.assert_array_equal(br.adjust([[0.5, 0.5]], [quarter, rest]).wanted, [0.25, 0.75])
+        assert Rates.between([quarter, None], None).bounds()[0][0] == 0.25
+    assert repr(Rates.from_counts([Decimal(2), Fraction(3)])) == repr(Rates.from_counts([2, 3]))
+
+
+def test_rates_that_sum_to_one_up_to_rounding_are_not_changed() -> None:
+    rates = [0.4, 0.3, 0.2, 0.1]
+    assert sum(rates) != 1
+    result = br.adjust(np.full((2, 4), 0.25), rates)
+    assert [bound.value for bound in result.active] == rates
+    assert result.wanted.tolist() == rates
+    rounded = br.adjust(np.full((2, 3), 1 / 3), [0.3333333, 0.3333333, 0.3333333]).wanted
+    np.testing.assert_allclose(rounded.sum(), 1, atol=1e-15)
 
 
 @pytest.mark.parametrize("zeros", [1, 1.0, 1.5, 1.999, 2.0])

@@ -119,6 +119,20 @@ def test_saving_keeps_limits_zero_rates_smoothing_and_unboundedness(tmp_path: Pa
         np.testing.assert_array_equal(br.load(path).apply(p), made.apply(p))
 
 
+def test_class_names_with_half_a_surrogate_pair_are_saved(tmp_path: Path) -> None:
+    names = ["\ud800", "caf\u00e9 \U0001f600", "\udfff tail"]
+    br.adjust(P, [0.5, 0.3, 0.2], classes=names).save(tmp_path / "shift.json")
+    assert br.load(tmp_path / "shift.json").classes == tuple(names)
+    assert "caf\u00e9 \U0001f600" in (tmp_path / "shift.json").read_text(encoding="utf-8"), "other names stay readable"
+
+
+def test_a_class_name_that_json_would_change_is_refused(tmp_path: Path) -> None:
+    halves = "\ud83d" + "\ude00"  # two code points, which JSON would join to one
+    result = br.adjust(P, [0.5, 0.3, 0.2], classes=["a", "b", halves])
+    with pytest.raises(br.BaserateError, match=r"class name '.ud83d.ude00' cannot be saved.*; rename the class"):
+        result.save(tmp_path / "shift.json")
+
+
 def test_rows_of_a_loaded_adjustment_are_an_error(result: br.Adjustment, tmp_path: Path) -> None:
     result.save(tmp_path / "shift.json")
     with pytest.raises(br.BaserateError, match=r"has a shift but no rows: .*; use apply\(probs\)"):

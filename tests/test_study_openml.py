@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from support import Array
 
 from baserate.errors import BadOption
 from baserate.progress import SILENT, Progress
-from baserate.study import openml_runs
+from baserate.study import limited_http, openml_runs
 from baserate.study.openml_runs import OpenMLRuns, ServerFailed
 from baserate.study.runs import Rules, read_run
 
@@ -155,8 +156,8 @@ def table_of(path: Path) -> dict[str, list[Any]]:
     return dict(pq.read_table(path).to_pydict())
 
 
-def check_run_files(folder: Path) -> None:
-    """Check that the run files contain the data of the server; row i of the data is in fold i % 10."""
+def check_coins(folder: Path) -> None:
+    """Check that the file of run 101 contains the data of the server; row i of the data is in fold i % 10."""
     coins = table_of(folder / "openml-run-101.parquet")
     rows = [int(8 * weight) for weight in coins["x_weight"]]
     assert sorted(rows) == list(range(COINS))
@@ -164,6 +165,11 @@ def check_run_files(folder: Path) -> None:
     assert coins["y"] == [COIN_LABELS[row] for row in rows]
     assert np.array_equal(np.column_stack([coins["p_heads"], coins["p_tails"]]), COIN_PROBS[rows])
     assert {name for name in coins if name.startswith("x_")} == {"x_weight"}, "the data set declares that id is ignored"
+
+
+def check_run_files(folder: Path) -> None:
+    """Check that the run files contain the data of the server."""
+    check_coins(folder)
     three = table_of(folder / "openml-run-105.parquet")
     rows = [int(age) - 300 for age in three["x_age"]]
     assert sorted(rows) == list(range(THREE))
@@ -350,6 +356,114 @@ def test_failed_download_is_repeated_after_the_required_delay(
     assert len(corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)) == 1
     assert [event for event in server.asked("sleep") if event != "sleep 0.25"] == [f"sleep {wait}" for wait in waits]
     assert len(server.asked("predictions")) == 3
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize("seconds", ["601", "999999999", "9" * 400])
+def test_a_server_that_asks_for_a_very_long_delay_ends_the_collection(
+    server: OpenMLServer, tmp_path: Path, openml: Any, attempts: int, seconds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openml.config, "connection_n_retries", attempts)
+    server.retry_after = seconds
+    server.failure = lambda path: "status" if "predictions" in path else ""
+    shown = "inf" if len(seconds) > 300 else seconds
+    with pytest.raises(
+        ServerFailed, match=rf"500 .*; it asks for a delay of {shown} seconds, and more than 600 are not"
+    ):
+        corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)
+    assert set(server.asked("sleep")) == {"sleep 0.25"}
+    assert len(server.asked("predictions")) == 1
+
+
+@pytest.mark.parametrize("kind", ["announced", "endless", "bomb"])
+def test_predictions_and_data_sets_that_are_too_large_are_refused_with_a_reason(
+    server: OpenMLServer, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_http, "MAX_BYTES", 10**6)
+    server.failure = lambda path: kind if path in ("/files/predictions/101", "/files/data/2") else ""
+    files = corpus_of(server, runs=(101, 105, 109)).collect(tmp_path, 1, SILENT)
+    assert [path.name for path in files] == names([109])
+    found = reasons(tmp_path)
+    sent = "3000000000 bytes" if kind == "announced" else "more than 1000000 bytes"
+    assert found[101] == (
+        f"its predictions file is too large: the server sends {sent}; at most 1000000 bytes are accepted"
+    )
+    assert f"the server sends {sent}; at most 1000000 bytes are accepted" in found[105]
+
+
+def test_a_list_that_is_too_large_is_a_failure_of_the_server(
+    server: OpenMLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_http, "MAX_BYTES", 10**6)
+    server.failure = lambda path: "endless" if "/task/list" in path else ""
+    with pytest.raises(ServerFailed, match=r"cannot get the list of tasks .* at most 1000000 bytes are accepted"):
+        corpus_of(server).collect(tmp_path, 1, SILENT)
+
+
+@pytest.mark.parametrize("where", ["/run/101", "/files/predictions/101", "/files/data/1"])
+def test_a_server_that_sends_one_byte_at_a_time_is_not_waited_for(
+    server: OpenMLServer, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_http, "MAX_SECONDS", 0.5)
+    server.failure = lambda path: "trickle" if path.endswith(where) else ""
+    with pytest.raises(ServerFailed, match=rf"the response of .*{where} was not complete after 0\.5 s"):
+        corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)
+    assert reasons(tmp_path) == {}
+
+
+def test_limits_end_with_the_collection(server: OpenMLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import requests
+
+    monkeypatch.delenv("OPENML_SKIP_PARQUET", raising=False)
+    before = requests.adapters.HTTPAdapter.send
+    corpus_of(server, runs=(101,)).collect(tmp_path, 1, SILENT)
+    assert requests.adapters.HTTPAdapter.send is before
+    assert "OPENML_SKIP_PARQUET" not in os.environ
+
+
+def test_redirections_are_followed_only_to_web_addresses(server: OpenMLServer, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(predictions(COIN_LABELS, COIN_PROBS, ("heads", "tails")))
+    other = f"{server.host}/files/predictions/109"
+    server.failure = lambda path: other if path == "/files/predictions/101" else ""
+    assert len(corpus_of(server, runs=(101,)).collect(tmp_path / "a", 1, SILENT)) == 1
+    server.failure = lambda path: secret.as_uri() if path == "/files/predictions/101" else ""
+    with pytest.raises(ServerFailed, match="No connection adapters were found for 'file:"):
+        corpus_of(server, runs=(101,)).collect(tmp_path / "b", 1, SILENT)
+    server.failure = lambda path: ""
+    server.runs[101].url = secret.as_uri()
+    assert corpus_of(server, runs=(101,)).collect(tmp_path / "c", 1, SILENT) == []
+    assert reasons(tmp_path / "c")[101].startswith("the address of its predictions file does not start with http")
+
+
+HOSTILE_NAMES = ["../../x", "/etc/x", "con", "a" * 5000, "..", "x\\..\\y", "\u202e.txt"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+def test_names_from_the_server_do_not_become_paths(server: OpenMLServer, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "one" / "two" / "runs"
+    server.datasets[1].name = server.runs[101].flow = name
+    server.runs[109].data = name
+    corpus = corpus_of(server, runs=(101, 109))
+    assert [path.name for path in corpus.collect(folder, 1, SILENT)] == names([101])
+    assert set(reasons(folder)) == {109}, "its data set has no number"
+    check_coins(folder)
+    summary = read_run(folder / names([101])[0], Rules(min_rows=2), seed=0).summary
+    assert not {"/", "\\"} & {*summary.dataset, *summary.model}
+    assert len(summary.dataset) < 70
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["two"]
+    assert [path.name for path in (tmp_path / "one" / "two").iterdir()] == ["runs"]
+    kept = {path.name for path in folder.rglob("*")}
+    assert not [found for found in kept if len(found) > 100 or found in ("x", "con", "y")]
+
+
+def test_lists_with_ids_that_are_not_numbers_are_a_failure_of_the_server(server: OpenMLServer, tmp_path: Path) -> None:
+    collection = openml_runs._Collection(corpus_of(server), tmp_path, pytest.importorskip("openml"), SILENT)
+    assert collection.ids([3, "2", np.int64(1), 2], "the list of runs") == [1, 2, 3]
+    for bad in ("../../x", "-1", "1" * 19, "", None, 1.5, "\u0661"):
+        with pytest.raises(ServerFailed, match=r"cannot get the list of runs .* is not an id of at most 18 digits"):
+            collection.ids([1, bad], "the list of runs")
 
 
 def test_delays_of_the_two_retry_policies() -> None:

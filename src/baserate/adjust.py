@@ -262,7 +262,7 @@ def adjust_many(problems: Iterable[Batch], *, errors: str = "raise", **options: 
     >>> [round(result.certificate.loss_reduction, 4) for result in br.adjust_many(batches)]
     [0.14, 0.0444]
     >>> br.adjust_many([([[0.7, 0.3]], [0.3, 0.6])], errors="keep")
-    [BadRates('rates sum to 0.9, not 1; if they are proportional to the rates, divide them by their sum')]
+    [BadRates('rates sum to 0.9, not 1; to rescale them, divide each by their sum')]
     """
     if errors not in ("raise", "keep"):
         raise BadOption(f"errors must be 'raise' or 'keep', not {errors!r}")

@@ -50,6 +50,9 @@ class Domain:
         return f"{'(' if np.isinf(self.low) else '['}{self.low:g}, {self.high:g})"
 
 
+MAX_SCALE = 1e100
+"""Largest size of a generator, and the inverse of the smallest one. Beyond it, products would overflow or underflow."""
+
 NONNEGATIVE = Domain(0.0, np.inf)
 REAL = Domain(-np.inf, np.inf)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from baserate.errors import BadLoss
-from baserate.losses.base import REAL, Loss
+from baserate.losses.base import MAX_SCALE, REAL, Loss
 from baserate.losses.separable import ScalarFunction, SeparableLoss
 from baserate.support.arrays import FloatArray
 
 _INSIDE = np.array([1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99, 0.999])
 _OUTSIDE = np.array([-3.0, -1.0, -0.5, -0.1, 1.1, 1.5, 2.0, 4.0])
 _TOLERANCE = 1e-4  # Relative. Wrong formulas differ by much more than this, correct ones by much less.
+
+_PASSED: dict[int, set[int]] = {}
+"""The numbers of classes for which a loss passed its checks, by the id of the loss, as long as the loss exists."""
 
 
 def check_functions(loss: SeparableLoss, functions: Sequence[ScalarFunction | None]) -> None:
@@ -22,6 +26,7 @@ def check_functions(loss: SeparableLoss, functions: Sequence[ScalarFunction | No
     _check_vectorised(loss, functions, q)
     _check_ends(loss)
     df, ddf = loss.df(q), loss.ddf(q)
+    _check_scale(np.concatenate([loss.f(np.append(q, [0.0, 1.0])), df, ddf]), ddf)
     not_increasing = np.diff(df) <= 0
     if not_increasing.any():
         i = int(np.argmax(not_increasing))
@@ -46,6 +51,15 @@ def _check_ends(loss: SeparableLoss) -> None:
             )
     if np.isnan(loss.df(np.zeros(1))).any():
         raise BadLoss("df is nan at q = 0, but must be a number or -inf there")
+
+
+def _check_scale(values: FloatArray, ddf: FloatArray) -> None:
+    if np.abs(values).max() > MAX_SCALE or 0 < ddf.max() < 1 / MAX_SCALE:
+        raise BadLoss(
+            f"f and its derivatives have values up to {np.abs(values).max():.3g}, and ddf is at most {ddf.max():.3g}; "
+            f"values above {MAX_SCALE:g} or below {1 / MAX_SCALE:g} cannot be computed with full precision. If you "
+            "multiply f by a constant, the adjusted predictions stay the same"
+        )
 
 
 def _slope(function: Callable[[FloatArray], FloatArray], q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -101,10 +115,17 @@ def check_loss(loss: Loss, n_classes: int) -> None:
     if loss.builtin or loss.checks_itself:
         loss.phi(uniform)
         return
-    passed: set[int] = vars(loss).setdefault("_passed_checks", set())
-    if n_classes not in passed:
+    if n_classes not in _PASSED.get(id(loss), ()):
         _check_generator(loss, n_classes)
-        passed.add(n_classes)
+        _remember(loss, n_classes)
+
+
+def _remember(loss: Loss, n_classes: int) -> None:
+    # Not a WeakKeyDictionary: it compares losses by their parameters, and a wrong loss may equal a correct one.
+    if id(loss) not in _PASSED:
+        _PASSED[id(loss)] = set()
+        weakref.finalize(loss, _PASSED.pop, id(loss), None).atexit = False
+    _PASSED[id(loss)].add(n_classes)
 
 
 def _check_generator(loss: Loss, k: int) -> None:

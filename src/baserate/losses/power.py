@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadLoss
+from baserate.inputs.validation import is_number
 from baserate.losses.base import NONNEGATIVE, REAL, Loss
 from baserate.losses.registry import register
 from baserate.losses.separable import SeparableLoss
 from baserate.support.arrays import FloatArray
 
 _NEAR_ONE = 0.1  # If beta is closer to 1 than this, the powers are computed with expm1 and log1p.
+_MIN_BETA = 1e-100  # Smaller values differ from 0 only by rounding.
+_MAX_BETA = 100.0  # Larger powers of a probability underflow.
 
 
 @register
@@ -23,8 +26,8 @@ class Power(SeparableLoss):
     Parameters
     ----------
     beta : float
-        Above 0. ``beta=1`` is log loss and ``beta=2`` is the Brier score. The larger it is, the less do small
-        probabilities contribute. With ``beta <= 1`` the loss is infinite if the true class has probability 0.
+        From 1e-100 to 100. ``beta=1`` is log loss and ``beta=2`` is the Brier score. The larger it is, the less do
+        small probabilities contribute. With ``beta <= 1`` the loss is infinite if the true class has probability 0.
 
     Examples
     --------
@@ -38,11 +41,9 @@ class Power(SeparableLoss):
     builtin = True
 
     def __init__(self, beta: float) -> None:
-        if isinstance(beta, (str, bytes, bool)) or not np.isscalar(beta) or not np.isreal(beta):
-            raise BadLoss(f"beta of Power must be a number above 0, not {beta!r}")
-        self.beta = float(np.real(beta))
-        if not 0 < self.beta < np.inf:
-            raise BadLoss(f"beta of Power must be finite and above 0, not {self.beta}")
+        if not is_number(beta) or not _MIN_BETA <= beta <= _MAX_BETA:
+            raise BadLoss(f"beta of Power must be a number from {_MIN_BETA:g} to {_MAX_BETA:g}, not {beta!r}")
+        self.beta = float(beta)
         self.domain = REAL if self.beta == 2 else NONNEGATIVE
         self.pins_zeros = self.beta <= 1
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLoss
-from baserate.losses.base import REAL, Loss, as_pair
+from baserate.losses.base import MAX_SCALE, REAL, Loss, as_pair
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
 from baserate.support.arrays import FloatArray
@@ -196,7 +196,7 @@ class WeightedBrier(Quadratic):
     def __init__(self, weights: ArrayLike) -> None:
         try:
             values = np.asarray(weights, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values = np.full(1, np.nan)
         if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
             raise BadLoss(f"class weights must be finite numbers above 0, one per class, not {weights!r}")
@@ -214,18 +214,24 @@ def _validated(matrix: ArrayLike) -> FloatArray:
     """The matrix as float64, after a check that it defines a strictly proper loss."""
     try:
         m = np.array(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadLoss(f"Quadratic needs a square matrix of real numbers, not {matrix!r}") from None
     if m.ndim != 2 or m.shape[0] != m.shape[1] or len(m) < 2:
         raise BadLoss(f"Quadratic needs a square matrix with at least 2 rows, not one of shape {m.shape}")
     if not np.isfinite(m).all():
         raise BadLoss("the matrix of Quadratic contains NaN or infinite entries; all must be finite")
-    skew = np.abs(m - m.T)
+    with np.errstate(over="ignore"):  # a difference that overflows is refused, too
+        skew = np.abs(m - m.T)
     if skew.max() > 1e-12 * np.abs(m).max():
         i, j = np.unravel_index(skew.argmax(), skew.shape)
         raise BadLoss(
             f"the matrix of Quadratic is not symmetric: entry ({i}, {j}) is {m[i, j]:g}, "
             f"but entry ({j}, {i}) is {m[j, i]:g}"
+        )
+    if not 1 / MAX_SCALE <= (size := np.abs(m).max()) <= MAX_SCALE and size:
+        raise BadLoss(
+            f"the largest entry of the matrix of Quadratic is {size:.3g}, but it must be between {1 / MAX_SCALE:g} and "
+            f"{MAX_SCALE:g}. If you multiply the matrix by a constant, the adjusted predictions stay the same"
         )
     centre = _centre(len(m))
     values, vectors = np.linalg.eigh(centre @ m @ centre + _lift(m))

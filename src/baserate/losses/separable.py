@@ -127,12 +127,13 @@ class SeparableLoss(Loss):
 def invert(df: ScalarFunction, ddf: ScalarFunction, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Solve ``df(q) = x`` between ``low`` and ``high`` for each element."""
     wanted = x.reshape(-1, 1)
-    q, _, _ = root_of_increasing(
-        lambda q, rows: (df(q) - wanted[rows], ddf(q)),
-        low.reshape(-1, 1),
-        high.reshape(-1, 1),
-        tolerance=2e-16 * np.abs(wanted),
-    )
+    with np.errstate(invalid="ignore"):  # at a hard zero -inf - (-inf) gives NaN, which ends the search there at once
+        q, _, _ = root_of_increasing(
+            lambda q, rows: (df(q) - wanted[rows], ddf(q)),
+            low.reshape(-1, 1),
+            high.reshape(-1, 1),
+            tolerance=2e-16 * np.abs(wanted),
+        )
     return q.reshape(x.shape)
 
 

@@ -19,6 +19,7 @@ from baserate.support.arrays import FloatArray
 from baserate.support.text import printable, shortened
 
 _SHOWN = 6  # classes that are printed
+_MAX_BATCH = 2**53  # Larger whole numbers are not exact as floats.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -362,19 +363,30 @@ def _copy(value: Any) -> Any:
 
 
 def _count_labels(y: ArrayLike) -> Counter[Any]:
-    labels = np.asarray(y)
+    try:
+        labels = np.asarray(y)
+    except ValueError:
+        raise BadLabels("labels must be a list with one label per case, but some are lists") from None
     if labels.ndim != 1 or labels.size == 0:
         raise BadLabels(f"labels must be a list with one label per case, but have shape {labels.shape}")
     if labels.dtype.kind == "f":
-        if not (np.isfinite(labels) & (labels == np.floor(labels))).all():
-            raise BadLabels("labels must be class names or whole numbers, but some are fractions, infinite or NaN")
+        labels = labels.astype(np.float64)
+        if not ((np.abs(labels) <= _MAX_BATCH) & (labels == np.floor(labels))).all():
+            raise BadLabels(
+                "labels must be class names or whole numbers, but some are fractions, NaN, infinite or above 2**53"
+            )
         labels = labels.astype(np.int64)
-    return Counter(labels.tolist())
+    try:
+        return Counter(labels.tolist())
+    except TypeError as error:
+        raise BadLabels(f"labels must be class names or whole numbers: {error}") from None
 
 
 def _as_batch_size(batch_size: object) -> int | None:
-    if batch_size is None or (
-        isinstance(batch_size, (int, np.integer)) and not isinstance(batch_size, bool) and batch_size > 0
-    ):
-        return None if batch_size is None else int(batch_size)
-    raise BadOption(f"batch_size must be a whole number above 0, not {batch_size!r}")
+    if batch_size is None:
+        return None
+    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
+        raise BadOption(f"batch_size must be a whole number above 0, not {batch_size!r}")
+    if batch_size > _MAX_BATCH:
+        raise BadOption(f"batch_size is {batch_size}, but must be at most 2**53")
+    return int(batch_size)

@@ -84,7 +84,7 @@ class RatesBetween(Rates):
         high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
         _check_bounds(low, high, classes)
         if np.array_equal(low, high) and abs(low.sum() - 1.0) > ROUNDING:
-            raise BadRates(f"rates sum to {low.sum():.6g}, not 1; if they are proportions, divide them by their sum")
+            raise BadRates(f"rates sum to {low.sum():.6g}, not 1; to rescale them, divide each by their sum")
         if low.sum() > 1.0 + ROUNDING:
             raise BadRates(f"the lower bounds sum to {low.sum():.6g}, but class rates sum to 1; lower some of them")
         if high.sum() < 1.0 - ROUNDING:
@@ -178,6 +178,8 @@ class SurveyCounts(_Sampled):
         given = self.counts
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
             classes = tuple(range(n_classes))  # the labels are column numbers
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise BadRates(f"counts must be a list or dict with one number per class, not {given!r}")
         listed = given.values() if isinstance(given, Mapping) else given
         if any(value is None for value in listed):
             raise BadRates("a count is None; use 0 for a class without cases")
@@ -219,11 +221,13 @@ def _box_around(centre: FloatArray, bounds: tuple[FloatArray, FloatArray]) -> Ra
 
 
 def _check_counts(counts: FloatArray, classes: tuple[Any, ...] | None) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite counts are refused below
+        total = counts.sum()
     for bad, rule in (
         (counts < 0, "counts must be 0 or more"),
         (~np.isfinite(counts), "counts must be finite"),
         (
-            np.full(len(counts), counts.sum() > _MAX_CASES),
+            np.full(len(counts), total > _MAX_CASES),
             "counts must not sum to more than 1e11; use Rates.of_population for so many cases",
         ),
         (counts != np.floor(counts), "counts must be whole numbers of cases, not rates"),

@@ -270,6 +270,6 @@ def _root_of_decreasing(function: Callable[[float], float], low: float, high: fl
     if function(low) <= 0 or function(high) >= 0:
         return low if function(low) <= 0 else high
     try:
-        return float(brentq(function, low, high, xtol=1e-300, rtol=1e-15, maxiter=200))
+        return float(brentq(function, low, high, xtol=1e-300, rtol=1e-15, maxiter=200, disp=False))
     except ValueError:  # brentq refuses values that are not a number
         return float("nan")

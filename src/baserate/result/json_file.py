@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import reprlib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,23 +23,41 @@ VERSION = 2
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     """Write fields to a JSON file, together with a format name, a version and a checksum."""
     document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     with write_atomically(path) as file:
-        file.write((json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
+        # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
+        # that "backslashreplace" writes. Not ensure_ascii=True: it would make all other names unreadable, too.
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the fields that :func:`write_json` wrote."""
     check_path(path)
+    if Path(path).exists() and not Path(path).is_file():
+        # A folder cannot be read, a pipe may never end.
+        raise BadFile(f"{path} is not a regular file; pass the path of a file that Adjustment.save wrote")
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        return _fields(Path(path).read_bytes(), path)
+    except RecursionError:
+        raise BadFile(f"{path} is not a saved adjustment: its values are nested too deeply") from None
+
+
+def _fields(data: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        document = json.loads(
+            data.decode(),
+            parse_float=_finite_number,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique_names,
+        )
+    except ValueError as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadFile(f"{path} is not a saved adjustment: its field 'format' is not {FORMAT!r}")
     if document.get("version") != VERSION:
         raise BadFile(
-            f"{path} has format version {document.get('version')!r}, but this version of baserate reads only format "
-            f"version {VERSION}"
+            f"{path} has format version {reprlib.repr(document.get('version'))}, but this version of baserate reads "
+            f"only format version {VERSION}"
         )
     fields = {name: value for name, value in document.items() if name not in ("format", "version", "checksum")}
     if document.get("checksum") != _checksum(fields):
@@ -52,3 +73,20 @@ def _checksum(fields: Mapping[str, Any]) -> str:
 def _refuse_constant(word: str) -> None:
     """Refuse NaN and Infinity, which Python's parser accepts but JSON does not define."""
     raise ValueError(f"{word} is not a number")
+
+
+def _finite_number(digits: str) -> float:
+    """Refuse numbers such as 1e999, which Python's parser makes infinite."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits} is too large for a float")
+    return number
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a field that occurs twice, since readers differ in which of the two they take."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {name!r} occurs more than once")
+    return fields

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,15 +11,16 @@ import numpy as np
 from baserate.core.row_model import RowModel, is_bounded
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.reading import Reading
-from baserate.inputs.validation import as_classes, as_flag, quoted_name
+from baserate.inputs.validation import as_classes, quoted_name
 from baserate.losses.base import Loss
+from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss, from_json, to_json
 from baserate.rates import from_json as rates_from_json
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.facts import facts, json_number
+from baserate.result.field_reader import MAX_ROWS, FieldReader
 from baserate.result.json_file import read_json, write_json
 from baserate.result.record import Result
-from baserate.support.arrays import FloatArray
 
 R = TypeVar("R", bound=Result)
 
@@ -33,8 +34,11 @@ def load(kind: type[R], path: str | os.PathLike[str], loss: Loss | None = None) 
     """Read a result that :func:`save` wrote, as an object of a class of results."""
     fields = read_json(path)
     try:
-        return _from_fields(kind, fields, loss)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return _from_fields(kind, FieldReader(fields), loss)
+    except ValueError as error:
+        raise BadFile(f"{path} does not describe an adjustment: {error}") from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        # The constructors of losses and rates, users' own losses among them, were called with values of any type.
         raise BadFile(f"{path} does not describe an adjustment: {type(error).__name__}: {error}") from error
 
 
@@ -42,10 +46,7 @@ def saved_fields(result: Result) -> dict[str, Any]:
     """The fields of a saved adjustment: facts, and what is needed to adjust further rows."""
     model, about = result.model, facts(result)
     for name in result.classes or ():
-        if not isinstance(name, (str, int, float, bool)) or (isinstance(name, float) and not np.isfinite(name)):
-            raise BadOption(
-                f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}"
-            )
+        _check_class_name(name)
     column = {name: j for j, name in enumerate(one["class"] for one in about["classes"])}
     same = ("procedure", "bounded", "n_classes", "smoothing", "from_logits", "batch_size")
     return {
@@ -66,27 +67,31 @@ def saved_fields(result: Result) -> dict[str, Any]:
     }
 
 
-def _from_fields(kind: type[R], fields: Mapping[str, Any], loss: Loss | None) -> R:
-    k = int(fields["n_classes"])
-    names = as_classes(fields["classes"], k)
-    bounded = as_flag("bounded", fields["bounded"])
-    model = _model(fields, k, bounded, loss)
+def _from_fields(kind: type[R], saved: FieldReader, loss: Loss | None) -> R:
+    k = saved.whole("n_classes", low=2)
+    # Read first: it shows that the file really has k numbers, before anything of size k is allocated.
+    wanted = saved.numbers("wanted", k)
+    names = as_classes(saved["classes"], k)
+    for name in names or ():
+        _check_class_name(name)
+    bounded = saved.flag("bounded")
+    model = _model(saved, k, bounded, loss)
     of = {None: None} | dict(enumerate(range(k) if names is None else names))
     return kind(
         model=model,
-        dual_shift=_vector(fields["shift"], len(model.kept_classes)),
-        wanted=_vector(fields["wanted"], k),
-        before=_vector(fields["before"], k),
-        rates=_vector(fields["rates"], k),
-        certificate=_certificate(fields, names),
-        active=tuple(ActiveBound(of[j], str(side), float(value)) for j, side, value in fields["active"]),
-        converged=as_flag("converged", fields["converged"]),
-        n_passes=int(fields["n_passes"]),
-        n_rows=int(fields["n_rows"]),
-        engine=str(fields["engine"]),
+        dual_shift=saved.numbers("shift", len(model.kept_classes)),
+        wanted=wanted,
+        before=saved.numbers("before", k),
+        rates=saved.numbers("rates", k),
+        certificate=_certificate(saved, names, k),
+        active=tuple(ActiveBound(of[j], side, value) for j, side, value in saved.active_bounds("active", k)),
+        converged=saved.flag("converged"),
+        n_passes=saved.whole("n_passes"),
+        n_rows=saved.whole("n_rows"),
+        engine=saved.text("engine"),
         bounded=bounded,
         classes=names,
-        procedure=str(fields["procedure"]),
+        procedure=saved.text("procedure", one_of=("adjust", "prior")),
         answer=None,
         frame=None,
         source=None,
@@ -94,42 +99,40 @@ def _from_fields(kind: type[R], fields: Mapping[str, Any], loss: Loss | None) ->
     )
 
 
-def _model(fields: Mapping[str, Any], k: int, bounded: bool, loss: Loss | None) -> RowModel:
-    kept = np.asarray(fields["kept_classes"], dtype=np.intp)
-    if not len(kept) or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] >= k:
-        raise ValueError(f"kept_classes is {kept.tolist()}, not increasing numbers of {k} classes")
-    levels = None if fields["levels"] is None else _vector(fields["levels"], len(kept)).astype(np.intp)
-    chosen = from_json(fields["loss"]) if loss is None else as_loss(loss)
-    if to_json(chosen) != dict(fields["loss"]):
-        raise ValueError(f"it was saved for the loss {fields['loss']}, not for {to_json(chosen)}")
-    reading = Reading(as_flag("from_logits", fields["from_logits"]), False, _share(fields["smoothing"]))
-    return RowModel(chosen, is_bounded(chosen, bounded), k, kept, reading, levels, _share(fields["softness"]))
+def _model(saved: FieldReader, k: int, bounded: bool, loss: Loss | None) -> RowModel:
+    kept = saved.whole_numbers("kept_classes", None, below=k)
+    if not len(kept) or (np.diff(kept) <= 0).any():
+        raise ValueError(f"kept_classes must be increasing numbers of classes, not {kept.tolist()}")
+    levels = None if saved["levels"] is None else saved.whole_numbers("levels", len(kept), below=MAX_ROWS)
+    described = saved.mapping("loss")
+    chosen = from_json(described) if loss is None else as_loss(loss)
+    if to_json(chosen) != described:
+        raise ValueError(f"it was saved for the loss {described}, not for {to_json(chosen)}")
+    check_loss(chosen, k)
+    if levels is not None and not chosen.pins_zeros:
+        raise ValueError(f"levels must be null for the loss {described}")
+    reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
+    return RowModel(chosen, is_bounded(chosen, bounded), k, kept, reading, levels, saved.share("softness"))
 
 
-def _certificate(fields: Mapping[str, Any], names: tuple[Any, ...] | None) -> Certificate:
+def _certificate(saved: FieldReader, names: tuple[Any, ...] | None, k: int) -> Certificate:
+    known = rates_from_json(saved.mapping("known"), names)
+    if known.n_classes != k:
+        raise ValueError(f"known must describe the rates of {k} classes, but describes {known.n_classes}")
     return Certificate(
-        loss_reduction=_number(fields["loss_reduction"]),
-        gap=_number(fields["gap"]),
-        residual=_number(fields["residual"]),
-        sensitivity=np.array([_number(value) for value in fields["sensitivity"]]),
-        known=rates_from_json(fields["known"], names),
-        batch_size=int(fields["batch_size"]),
+        loss_reduction=saved.number("loss_reduction"),
+        gap=saved.number("gap"),
+        residual=saved.number("residual"),
+        sensitivity=saved.numbers_or_nan("sensitivity", k),
+        known=known,
+        batch_size=saved.whole("batch_size", low=1),
     )
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _share(value: Any) -> float:
-    share = float(value)
-    if not 0 <= share < 1:
-        raise ValueError(f"expected a number from 0 to less than 1, not {value!r}")
-    return share
-
-
-def _vector(values: Any, length: int) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (length,) or not np.isfinite(array).all():
-        raise ValueError(f"expected {length} finite numbers, not {values!r}")
-    return array
+def _check_class_name(name: Any) -> None:
+    """Refuse a class name that would be another one after it was saved and loaded."""
+    if not isinstance(name, (str, int, float)) or (isinstance(name, float) and not np.isfinite(name)):
+        raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}")
+    # JSON joins the two halves of a surrogate pair to one character.
+    if isinstance(name, str) and json.loads(json.dumps(name)) != name:
+        raise BadOption(f"JSON would change the class name {quoted_name(name)}, so it cannot be saved; rename the class")

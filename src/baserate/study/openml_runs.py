@@ -11,28 +11,33 @@ import contextlib
 import json
 import logging
 import math
+import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from baserate.errors import BadFile, BadOption, BaserateError
 from baserate.progress import Progress
 from baserate.study.corpus import Corpus
+from baserate.study.limited_http import TooLarge, limited_responses
 from baserate.study.openml_arff import decode_text, read_predictions
 from baserate.study.runs import Rules, rejection_reason, write_run
 from baserate.support.atomic_files import write_atomically
 
 _PAGE = 10_000  # the server's maximum length of a list
-_TIMEOUT = 60.0  # seconds without a response
+_MAX_WAIT = 600.0  # seconds; a server that asks for a longer delay is not asked again in this collection
+_MAX_DIGITS = 18  # of an id; OpenML's ids are far shorter, and longer ones would not fit in file names
 _TEN_FOLDS = re.compile(r"\b10-fold cross-?validation", re.IGNORECASE)
 _NOT_FOUND = (404, 410, 412)  # OpenML uses 412 for items that do not exist,
 _DATABASE_DOWN = "<oml:code>107<"  # but also, with this code in the body, if its database is down
+_SKIP_PARQUET = "OPENML_SKIP_PARQUET"  # the environment variable of openml
 _UNKNOWN_RUN = 236  # OpenML's error code for a run id that does not exist
 
 
@@ -125,12 +130,17 @@ def _configured(server: str | None, cache: Path) -> Iterator[Any]:
         raise ImportError('the OpenML corpus needs openml: pip install "baserate[openml]"') from None
     config, handlers = openml.config, list(logging.root.handlers)
     before = config.get_config_as_dict()
+    skips_parquet = os.environ.get(_SKIP_PARQUET)
     # Not overwrite_config_context: it restores nothing after an exception, and OPENML_CACHE_DIR overrides it.
     try:
         config.server, config.apikey = server or before["server"], ""
         config.set_root_cache_directory(cache)
-        yield openml
+        # openml downloads Parquet files by another package, whose responses cannot be limited.
+        os.environ[_SKIP_PARQUET] = "true"
+        with limited_responses():
+            yield openml
     finally:
+        os.environ.pop(_SKIP_PARQUET) if skips_parquet is None else os.environ.update({_SKIP_PARQUET: skips_parquet})
         config.server, config.apikey = before["server"], before["apikey"]
         config.set_root_cache_directory(before["cachedir"])
         for handler in [handler for handler in logging.root.handlers if handler not in handlers]:
@@ -182,17 +192,25 @@ class _Collection:
         low, high, most = self.corpus.min_rows, self.corpus.max_rows, self.corpus.max_classes
         filters = {"number_instances": f"{low}..{high}", "number_classes": f"2..{most}"}
         kind = self.openml.tasks.TaskType.SUPERVISED_CLASSIFICATION
-        return sorted(
-            int(task["tid"])
+        usable = (
+            task["tid"]
             for task in self.pages(self.openml.tasks.list_tasks, "tasks", task_type=kind, **filters)
             if _TEN_FOLDS.search(str(task.get("estimation_procedure")))
             and low <= task.get("NumberOfInstances", math.nan) <= high
             and 2 <= task.get("NumberOfClasses", math.nan) <= most
         )
+        return self.ids(usable, "the list of tasks")
 
     def list_runs(self, task: int) -> list[int]:
         pages = self.pages(self.openml.runs.list_runs, f"runs of task {task}", task=[task])
-        return sorted({int(run["run_id"]) for run in pages})
+        return self.ids((run["run_id"] for run in pages), f"the list of runs of task {task}")
+
+    def ids(self, values: Iterable[object], what: str) -> list[int]:
+        """Ids that the server sent, in order."""
+        listed = list(values)
+        if bad := [value for value in listed if not _is_id(value)]:
+            raise self.server_failed(what, f"{str(bad[0])[:50]!r} is not an id of at most {_MAX_DIGITS} digits")
+        return sorted({int(str(value)) for value in listed})
 
     def pages(self, call: Callable[..., Any], what: str, **filters: Any) -> Iterator[dict[str, Any]]:
         offset, size = 0, _PAGE
@@ -223,15 +241,19 @@ class _Collection:
             run = self.openml.runs.get_run(number, ignore_cache=True)
         if not run.predictions_url:
             raise _Unusable("it has no predictions file")
+        if urlsplit(str(run.predictions_url)).scheme not in ("http", "https"):
+            raise _Unusable(f"the address of its predictions file does not start with http: {run.predictions_url!r}")
         found = read_predictions(self.download(run.predictions_url), name=f"the predictions of run {number}")
         if reason := rejection_reason(found.probs, found.classes, self.rules):
             raise _Unusable(reason)
+        if not _is_id(run.dataset_id):
+            raise _Unusable(f"the id of its data set is not a number: {str(run.dataset_id)[:50]!r}")
         dataset, frame = self.dataset(int(run.dataset_id))
         if (last := found.row_id.max()) >= len(frame):
             raise _Unusable(f"row_id {last} is outside the data set, which has {len(frame)} rows")
         write_run(
             self.path(number),
-            dataset=f"{_safe_name(dataset)}-task-{run.task_id}",
+            dataset=f"{_safe_name(str(dataset))}-task-{run.task_id}",
             model=f"{_safe_name(str(run.flow_name))}-run-{number}",
             fold=found.fold,
             y=[found.classes[label] for label in found.y],
@@ -269,7 +291,7 @@ class _Collection:
         if refresh:  # the cache may contain half a file, since openml does not write it atomically
             with self.request(f"data set {number}"):
                 get(number, force_refresh_cache=True)
-        with self.request(f"the file of data set {number}"):
+        with self.request(f"the file of data set {number}", unusable=(TooLarge,)):
             dataset = get(number, download_data=True)
         if dataset.data_file and _is_html(Path(dataset.data_file)):
             raise _Unavailable(f"the server sent a web page instead of the file of data set {number}")
@@ -342,7 +364,7 @@ class _Collection:
             self.wait()
             retry_after = ""
             try:
-                response = requests.get(url, timeout=_TIMEOUT, headers={"User-Agent": "baserate"})
+                response = requests.get(url, headers={"User-Agent": "baserate"})
                 retry_after = response.headers.get("Retry-After", "")
                 if response.status_code in _NOT_FOUND and _DATABASE_DOWN not in response.text:
                     raise _Unusable(f"it has no predictions file: the server answered {response.status_code}")
@@ -350,10 +372,17 @@ class _Collection:
                 if not _is_html(response.content):
                     return decode_text(response.content)
                 failure = "the server sent a web page instead of a file"
+            except TooLarge as error:
+                raise _Unusable(f"its predictions file is too large: {error}") from None
             except requests.RequestException as error:
                 failure = str(error)
+            requested = float(retry_after) if retry_after.isdecimal() else 0.0
+            if requested > _MAX_WAIT:
+                failure += (
+                    f"; it asks for a delay of {requested:.0f} seconds, and more than {_MAX_WAIT:.0f} are not waited"
+                )
+                break
             if attempt + 1 < n_attempts:
-                requested = float(retry_after) if retry_after.isdecimal() else 0.0
                 self.corpus.sleep(max(_delay(config.retry_policy, attempt + 1), requested))
         raise self.server_failed("the predictions", failure, url)
 
@@ -361,6 +390,12 @@ class _Collection:
 def _delay(policy: str, attempt: int) -> float:
     """Seconds before the next attempt, by openml's policies, which it does not export as a function."""
     return max(1.0, float(attempt) if policy == "human" else 60 / (1 + math.exp(4 - attempt / 2)))
+
+
+def _is_id(value: object) -> bool:
+    """Whether a value is a number, as ids must be, because they become parts of paths."""
+    digits = str(value)
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
 
 
 def _is_html(source: bytes | Path) -> bool:
