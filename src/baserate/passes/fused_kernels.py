@@ -253,11 +253,17 @@ def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, t
                 total += w[r] * a[c, r]
             mean[c] += total
         if todo & WRITE:
-            # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or larger.
+            # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or _TINY if that is larger. If a
+            # product underflowed before the division by a small z, NumPy takes the block and works with logarithms.
+            n_lost = 0
             for c in range(n_kept):
                 j = keep[c]
                 for r in range(lanes):
-                    a[c, r] = _TINY if a[c, r] < _TINY and tile[j, r] > 0.0 else a[c, r]
+                    small = tile[j, r] > 0.0 and a[c, r] < _TINY * max(z[r], 1.0)
+                    n_lost += small and z[r] > 1.0  # z is 1 / z here
+                    a[c, r] = _TINY if small else a[c, r]
+            if n_lost > 0:
+                return start
             _store(a, keep, start, rows)
         if todo & CURVATURE:
             _add_edges(a, w, z, edges)
@@ -428,11 +434,16 @@ def _wide_log_pass(
         sums[VALUE] += weights[i] * log_z
         sums[SIZE] += weights[i] * abs(log_z)
         if todo & WRITE:
+            n_lost = 0  # as in _log_pass
             for j in range(k):
                 a = x[j] * factor[j] / z
-                a = _TINY if a < _TINY and x[j] > 0.0 else a
+                small = x[j] > 0.0 and a < _TINY * max(1.0 / z, 1.0)
+                n_lost += small and z < 1.0
+                a = _TINY if small else a
                 rows[i, j] = a
                 mean[j] += weights[i] * a
+            if n_lost > 0:
+                return i
         else:
             for j in range(k):
                 mean[j] += x[j] * factor[j] * (weights[i] / z)
