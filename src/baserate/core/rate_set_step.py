@@ -111,16 +111,21 @@ class _BoxStep:
         return np.where(free & (below > rounding), below, 0.0), np.where(free & (above > rounding), above, 0.0)
 
     def _one_by_one(self, state: State) -> FloatArray:
-        """The new shift, by a dual active-set method (Goldfarb and Idnani 1983), which does not cycle."""
+        """The new shift, by a dual active-set method (Goldfarb and Idnani 1983).
+
+        It does not cycle, except by rounding if the matrix is nearly singular. Then it stops, and the caller adds damping.
+        """
         state = np.where(self.rate_set.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
         x, t = self._solve_for_state(state)
         while (wrong := self._wrong_sign(state, x)).any():
             state[wrong] = 0
             x, t = self._solve_for_state(state)
+        seen: set[bytes] = set()
         for _ in range(_ACTIVE_SET_STEPS * len(x)):
             below, above = self._violations(state, t)
-            if not (below + above).any():
+            if not (below + above).any() or state.tobytes() in seen:
                 break
+            seen.add(state.tobytes())
             j = int(np.argmax(below + above))
             if not self._bind(state, j, 1 if below[j] > 0 else -1, x - x[state == 0][0], t):
                 break

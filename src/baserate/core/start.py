@@ -14,6 +14,7 @@ from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
+_GUESS_PASSES = 15  # Evaluations for one row; 3 to 8 are usual, and a start need not be exact.
 
 
 def dual_point(
@@ -50,7 +51,7 @@ def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArra
         return dual_point(x, offset, model.dual_sums(eta, np.ones(1), x), rate_set)
 
     lengths = metric(model, rate_set, rate_set.nearest(row))
-    return maximise(evaluate, near, lengths, rate_set, Target(1e-6, 50)).point
+    return maximise(evaluate, near, lengths, rate_set, Target(1e-6, _GUESS_PASSES)).point
 
 
 def metric(model: RowModel, rate_set: RateSet, rates: FloatArray) -> FloatArray:

@@ -135,4 +135,6 @@ def _check_class_name(name: Any) -> None:
         raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}")
     # JSON joins the two halves of a surrogate pair to one character.
     if isinstance(name, str) and json.loads(json.dumps(name)) != name:
-        raise BadOption(f"JSON would change the class name {quoted_name(name)}, so it cannot be saved; rename the class")
+        raise BadOption(
+            f"JSON would change the class name {quoted_name(name)}, so it cannot be saved; rename the class"
+        )
