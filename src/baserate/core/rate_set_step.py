@@ -113,7 +113,7 @@ class _BoxStep:
     def _one_by_one(self, state: State) -> FloatArray:
         """The new shift, by a dual active-set method (Goldfarb and Idnani 1983).
 
-        It does not cycle, except by rounding if the matrix is nearly singular. Then it stops, and the caller adds damping.
+        It cycles only by rounding, if the matrix is nearly singular. Then it stops, and the caller adds damping.
         """
         state = np.where(self.rate_set.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
         x, t = self._solve_for_state(state)

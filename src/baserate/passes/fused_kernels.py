@@ -253,8 +253,8 @@ def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, t
                 total += w[r] * a[c, r]
             mean[c] += total
         if todo & WRITE:
-            # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or _TINY if that is larger. If a
-            # product underflowed before the division by a small z, NumPy takes the block and works with logarithms.
+            # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or _TINY if that is larger.
+            # If a product underflowed before the division by a small z, NumPy takes the block and uses logarithms.
             n_lost = 0
             for c in range(n_kept):
                 j = keep[c]
