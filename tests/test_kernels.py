@@ -453,3 +453,13 @@ def test_adjust_many_takes_and_rejects_the_options_of_adjust() -> None:
 def test_a_batch_that_is_not_a_problem_leaves_its_error_among_the_results(batch: Any) -> None:
     (error,) = br.adjust_many([batch], errors="keep")
     assert isinstance(error, br.BaserateError)
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_shift_is_anchored_at_the_rates(loss: str, kernels: str) -> None:
+    # With another free constant, the huge shift of a rare class would push all others to where they have few digits.
+    p, rates = np.random.default_rng(3).dirichlet(np.ones(4), size=50), np.array([0.1, 0.2, 0.3, 0.4])
+    with kernel_setting(kernels):
+        result = br.adjust(p, rates, loss=loss)
+    assert abs(rates @ result.dual_shift) < 1e-13

@@ -324,3 +324,12 @@ def test_methods_that_are_off_by_one_per_cent_are_refused(method: str, factor: f
     with pytest.raises(errors.BadLoss, match=f"{method} is not the derivative"):
         br.adjust(P, R, loss=AlmostBrier(method, factor))
     assert br.adjust(P, R, loss=AlmostBrier(method, 1.0)).converged
+
+
+def test_an_unbounded_entry_of_a_separable_loss_may_exceed_1() -> None:
+    loss = br.losses.Separable(np.cosh, np.sinh, np.cosh, np.arcsinh, domain=br.losses.REAL)
+    x = np.array([[0.0, -3.0, -3.0], [0.0, -40.0, -0.5]])
+    a = loss.row_map(x, bounded=False)
+    assert (a[:, 0] > 1).all()
+    np.testing.assert_allclose(a.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.ptp(np.sinh(a) - x, axis=1), 0.0, atol=1e-10)

@@ -263,3 +263,13 @@ def test_many_small_batches_use_kernels_from_the_same_size_as_one_large_input(mo
     model = RowModel(br.losses.Log(), True, 4, np.arange(4), Reading())
     assert isinstance(choose_passes(model, MemoryEngine(p, None)), NumbaPasses)
     assert isinstance(choose_passes(model, MemoryEngine(p[1:], None)), NumpyPasses)
+
+
+def test_a_changed_model_keeps_the_kernels_if_they_support_it() -> None:
+    block = random_block(64, 3, seed=1)
+    rows = MemoryEngine(block.rows, None)
+    model = RowModel(br.losses.Log(), True, 3, np.arange(3), Reading())
+    passes = choose_passes(model, rows, "always")
+    assert isinstance(passes, NumbaPasses)
+    assert isinstance(passes.with_model(dataclasses.replace(model, kept_classes=np.arange(2))), NumbaPasses)
+    assert isinstance(passes.with_model(dataclasses.replace(model, limit_levels=np.zeros(3, int))), NumpyPasses)

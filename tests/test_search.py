@@ -272,3 +272,10 @@ def test_with_many_classes_few_passes_sum_the_curvature(loss: str, monkeypatch: 
     assert_certified(result)
     assert summed.count(True) <= 1  # at the start of the smallest sample
     assert summed.count(False) >= 2
+
+
+def test_the_curvature_is_summed_if_learning_it_takes_too_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "_MOST_SUMMED", 20)
+    monkeypatch.setattr(search, "_LEARNED_PASSES", 1)
+    p, rates = rows(20_000, 30, seed=8), rows(1, 30, seed=9, spread=5.0)[0]
+    assert_certified(br.adjust(p, rates, loss="brier"))

@@ -116,7 +116,7 @@ def solve_small_problem(dual: Dual, stop: Stop) -> Fit | None:
     exact = dual.kept_rate_set.is_point and dual.model.keeps_all_classes
     if not (passes.solves_blocks and rows.in_memory and small and exact and stop.max_passes >= EASY_PASSES):
         return None
-    solved = dual.solve_in_one_block(Target(*stop))
+    solved = dual.solve_in_one_block(Target(stop.tol, stop.max_passes))
     if solved is None:
         return None
     written = Written.of(solved.written)
@@ -273,7 +273,7 @@ def write_rows(search: Search, shift: FloatArray) -> Search:
 
 def check_extrapolation(search: Search) -> Search:
     """Check an extrapolated solution at its written rows; if it is not accurate, correct it or continue the search."""
-    target, stop = Target(*search.stop), search.stop
+    target, stop = Target(search.stop.tol, search.stop.max_passes), search.stop
     most = search.found.n_passes + _CORRECTIONS
     while True:
         solution = search.found

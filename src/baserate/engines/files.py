@@ -167,7 +167,7 @@ class FilesEngine(Engine):
 
     def _cut(self, batch: pa.RecordBatch | pa.Table, start: int, block_values: int) -> Iterator[Block]:
         raw, weights = self._matrix(batch), self._weights(batch, start)
-        block_rows = max(block_values * rows_per_block(self.n_classes) // BLOCK_VALUES, 1)
+        block_rows = rows_per_block(self.n_classes, block_values)
         for i in range(0, len(raw), block_rows):
             yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i)
 

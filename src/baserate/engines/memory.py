@@ -62,7 +62,7 @@ class MemoryEngine(Engine):
         self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
 
     def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
-        block_rows = max(block_values * rows_per_block(self.n_classes) // BLOCK_VALUES, 1)
+        block_rows = rows_per_block(self.n_classes, block_values)
         n_blocks = -(-self.n_rows // block_rows)
         self.progress.begin("reading", self.n_rows)
         threads = min(cores(), n_blocks)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from baserate.core.contracts import Engine, implementations
 from baserate.engines.dask import DaskEngine
 from baserate.engines.files import FilesEngine
@@ -13,13 +15,15 @@ from baserate.inputs.validation import as_progress
 _OUT = Option("out")
 
 ENGINES: tuple[type[Engine], ...] = (FilesEngine, DaskEngine, MemoryEngine)
-"""The engines of this package; other subclasses of ``Engine`` are asked before them."""
+"""The engines of this package, in the order in which they are asked. Other subclasses of ``Engine`` come first."""
 
 
 def open_rows(source: RowSource) -> Engine:
     """The engine that holds these predictions."""
     progress = as_progress(source.progress)
-    for engine in implementations(Engine, ENGINES, "open"):  # type: ignore[type-abstract]  # only subclasses are opened
+    is_array = type(source.probs) is np.ndarray  # which is what most callers pass, and no other engine reads it
+    candidates = [MemoryEngine] if is_array else implementations(Engine, ENGINES, "open")  # type: ignore[type-abstract]  # only subclasses are opened
+    for engine in candidates:
         rows = engine.open(source)
         if rows is not None:
             break

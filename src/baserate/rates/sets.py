@@ -180,9 +180,9 @@ class RateSet:
         low, high = self._stated_bounds()
         # The class farthest from its bounds, not the first one between them: rounding leaves a rate that is at its
         # bound a last digit inside.
-        room = np.minimum(rates - low, high - rates)
-        if self.ball is None and room.max() > _NARROW:
-            return float(shift[room.argmax()])
+        slack = np.minimum(rates - low, high - rates)
+        if self.ball is None and slack.max() > _NARROW:
+            return float(shift[slack.argmax()])
         return float(shift.mean())
 
     def margin(self, shift: FloatArray) -> float:

@@ -11,13 +11,14 @@ BLOCK_VALUES = 1 << 16
 """Values per block for NumPy: 512 KiB of float64 fit into a core's cache and outweigh the cost of the Python calls."""
 
 
-def rows_per_block(n_classes: int) -> int:
-    """Rows per block for NumPy.
+def rows_per_block(n_classes: int, block_values: int = BLOCK_VALUES) -> int:
+    """Rows per block for passes whose blocks should have ``block_values`` values; by default those of NumPy.
 
-    A block has at least k rows: the sums over m rows are products of a (k, m) and an (m, k) matrix, which are slow if
-    m is smaller than k.
+    A block for NumPy has at least k rows: the sums over m rows are products of a (k, m) and an (m, k) matrix, which are
+    slow if m is smaller than k. Other blocks have more or fewer rows in proportion.
     """
-    return max(BLOCK_VALUES // n_classes, n_classes, 64)
+    for_numpy = max(BLOCK_VALUES // n_classes, n_classes, 64)
+    return max(block_values * for_numpy // BLOCK_VALUES, 1)
 
 
 FloatArray = NDArray[np.float64]

@@ -18,7 +18,7 @@ from baserate.core.contracts import Block, total
 from baserate.errors import BadWeights, BaserateError
 from baserate.inputs.dataframes import Frame, split_dataframe
 from baserate.inputs.validation import as_matrix
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block
+from baserate.support.arrays import FloatArray, IndexArray, rows_per_block
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -163,7 +163,7 @@ def _results(run: Callable[[Block], Any], part: Any, weights: Any, place: Place,
 
 
 def _blocks(raw: NDArray[Any], weights: Any, place: Place, block_values: int) -> Iterator[Block]:
-    block_rows = max(block_values * rows_per_block(raw.shape[1]) // BLOCK_VALUES, 1)
+    block_rows = rows_per_block(raw.shape[1], block_values)
     largest, share = place.scale
     own = None if weights is None else _as_numbers(weights) / largest / share
     equal = np.full(min(block_rows, len(raw)), 1.0 / max(place.n_rows, 1))
