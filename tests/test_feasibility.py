@@ -226,3 +226,9 @@ def test_thousands_of_different_zero_patterns() -> None:
     too_much[4] = 0.95
     with pytest.raises(br.InfeasibleRates, match=r"class 4 would need a mean of 0\.95"):
         br.adjust(p, too_much)
+
+
+def test_the_message_shows_a_difference_in_the_last_digits() -> None:
+    p = np.array([[0.0, 1.0], [0.4, 0.6], [0.4, 0.6]])
+    with pytest.raises(br.InfeasibleRates, match=r"needs? a mean of 0\.666666666672.* at most 0\.666666666667"):
+        br.adjust(p, [2 / 3 + 5e-12, 1 / 3 - 5e-12])

@@ -140,8 +140,11 @@ def refusal(problem: Problem, error: br.BaserateError) -> Iterator[str]:
 def _clearly_possible(problem: Problem) -> bool:
     """Whether the rates are possible and not only just so, which rounding could decide."""
     p, known = problem.predictions, problem.rate_set
+    if (known.low > problem.weights @ (p > 0)).any():
+        return False  # by less than the solver notices, perhaps
     if known.is_point:
-        beyond = known.low + 1e-6 * (known.low - problem.weights @ p)
+        move = known.low - problem.weights @ p
+        beyond = known.low + 1e-6 * move / max(float(np.abs(move).max()), 1e-300)
         known = RateSet(beyond, beyond)
     elif known.centre is not None:
         known = replace(known, radius=known.radius - 1e-6)

@@ -323,11 +323,13 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     if len(found.classes) > _SHOWN_CLASSES:
         who += f" and {len(found.classes) - _SHOWN_CLASSES} more"
     least = "" if search.dual.rate_set.is_point else "at least "
+    digits = next((d for d in (6, 12) if f"{found.wanted:.{d}g}" != f"{found.reachable:.{d}g}"), 17)
+    wanted, reachable = f"{found.wanted:.{digits}g}", f"{found.reachable:.{digits}g}"
     together, them = (" together", "them") if len(found.classes) > 1 else ("", "it")
     raise InfeasibleRates(
-        f"{who} would need a mean of {least}{found.wanted:.6g}{together}, but only {found.n_rows} of "
+        f"{who} would need a mean of {least}{wanted}{together}, but only {found.n_rows} of "
         f"{search.dual.rows.n_rows} rows give {them} a probability above 0, which allows at most "
-        f"{found.reachable:.6g}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or "
+        f"{reachable}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or "
         "correct the rates",
         classes=[int(j) if names is None else names[j] for j in found.classes],
         reachable=found.reachable,
