@@ -333,3 +333,18 @@ def test_an_unbounded_entry_of_a_separable_loss_may_exceed_1() -> None:
     assert (a[:, 0] > 1).all()
     np.testing.assert_allclose(a.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(np.ptp(np.sinh(a) - x, axis=1), 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("root", [0.3, np.nextafter(0.3, 1)])  # with an even and an odd last digit
+def test_a_root_between_two_neighbouring_numbers_ends_the_search(root: float) -> None:
+    n_evaluations = 0
+
+    def step(t: Array, rows: Any) -> tuple[Array, Array]:
+        nonlocal n_evaluations
+        n_evaluations += 1
+        return np.where(t > root, 1.0, -1.0), np.ones_like(t)
+
+    _, low, high = root_of_increasing(step, np.zeros((1, 1)), np.ones((1, 1)), tolerance=1e-16)
+    assert low[0, 0] == root
+    assert high[0, 0] == np.nextafter(root, 1)
+    assert n_evaluations <= 70
