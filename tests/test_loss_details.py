@@ -109,8 +109,8 @@ def test_roots_of_many_functions_at_once_and_their_brackets() -> None:
     low, high = np.full_like(roots, -1.0), np.full_like(roots, 1.0)
     found, below, above = root_of_increasing(evaluate, low, high, tolerance=0.0)
     np.testing.assert_allclose(found, roots, atol=1e-15)
-    assert (below <= roots).all()
-    assert (above >= roots).all()
+    assert (below <= roots + 1e-100).all()  # near 0 the cube underflows to 0
+    assert (above >= roots - 1e-100).all()
     assert (above - below <= 2.0).all()
     started, _, _ = root_of_increasing(evaluate, low, high, 0.0, start=np.full_like(roots, 0.7))
     np.testing.assert_allclose(started, roots, atol=1e-15)

@@ -240,7 +240,7 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (lambda: Rates.between([0.4, 0.5], [0.4, 0.5]), BadRates, "rates sum to 0.9, not 1; to rescale them, divide each"),
     (lambda: Rates.near([0.5, 0.5], 10**400), BadRates, "radius must be 0 or a positive number, not 1000"),
     (lambda: Rates.near([0.5, 0.5], np.complex128(1)), BadRates, "radius must be 0 or a positive number, not"),
-    (lambda: Rates.parse(0.5), BadRates, "rates can only be parsed from a string, not from 0.5; write cat=0.2"),
+    (lambda: Rates.parse(0.5), BadRates, "the text with the rates must be a string, not 0.5; write cat=0.2"),
     (lambda: Rates.from_labels([1e308, 1]), BadLabels, "labels must be class names or whole numbers"),
     (lambda: Rates.from_labels([{}, 1]), BadLabels, "labels must be class names or whole numbers: unhashable"),
     (lambda: Rates.from_labels([[1], [1, 2]]), BadLabels, "labels must be a list with one label per case"),

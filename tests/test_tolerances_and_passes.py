@@ -142,11 +142,12 @@ def test_softening_is_subtracted_from_the_guarantee_and_added_to_the_gap(seed: i
     rng = np.random.default_rng(seed)
     p, rates = rng.dirichlet(np.full(20, 0.5), size=10), rng.dirichlet(np.ones(20))
     result = br.adjust(p, rates, loss=br.losses.Power(12), tol=1e-6)
-    assert result.model.softness == 1e-10
+    share = result.model.softness
+    assert 0 < share <= 1e-8
     moved = mean_loss(result.loss, p, result.probs, None)
     slack = float(result.shift @ (rates - result.probs.mean(axis=0)))
     shortfall = moved + slack - result.certificate.loss_reduction
-    assert 0 < shortfall <= 2e-10  # twice the share is the most that it can cost
+    assert 0 < shortfall <= 2 * share  # the most that it can cost
     assert result.certificate.gap == pytest.approx(abs(slack) + shortfall, rel=1e-3)
 
 

@@ -210,7 +210,7 @@ def follow_to_limit(search: Search) -> Search:
     limit = search_from(at_limit, Start(order=0), search.stop)  # another problem, so it has its own number of passes
     n_passes = solution.n_passes + limit.n_passes
     # Labels of a class that gets no probability would have an infinite loss, so the limit is wrong if there are any.
-    unreached = bool(((limit.point.mean == 0) & (limit.point.wanted > 0)).any())
+    unreached = bool(((limit.point.mean == 0) & (at_limit.dual.kept_rate_set.low > 0)).any())
     if limit.converged and not unreached:
         return replace(at_limit, solution=replace(limit, n_passes=n_passes))
     return replace(search, solution=replace(solution, n_passes=n_passes), other_passes=at_limit.other_passes)

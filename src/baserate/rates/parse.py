@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from baserate.errors import BadFile, BadRates
 from baserate.inputs.validation import quoted_name
 from baserate.rates.sets import ROUNDING
-from baserate.support.text import shortened
+from baserate.support.text import LONGEST_PATH, shortened
 
 _KINDS = ("counts", "population", "between", "exact")
 _FORMS = "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, or the name of a CSV or JSON file"
@@ -74,7 +74,9 @@ def _read_file(path: Path) -> ParsedRates:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise BadFile(f"the file {shortened(str(path))} with the rates cannot be read: {error.strerror}") from None
+        raise BadFile(
+            f"the file {shortened(str(path), LONGEST_PATH)} with the rates cannot be read: {error.strerror}"
+        ) from None
     except UnicodeDecodeError:
         raise BadFile(f"the file {path} with the rates is not UTF-8 text; save it in UTF-8") from None
     if path.suffix.lower() != ".json":

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from baserate.errors import BadFile
-from baserate.support.text import shortened
+from baserate.support.text import LONGEST_PATH, shortened
 
 _PROBLEMS = {
     errno.ELOOP: "its symbolic links lead in a circle; remove the link, or let it point to a file",
@@ -34,4 +34,6 @@ def check_path(path: str | os.PathLike[str]) -> None:
         raise BadFile(f"{os.fspath(path)!r} cannot be a path: it contains a zero character") from None
     except OSError as error:
         if error.errno in _PROBLEMS:
-            raise BadFile(f"{shortened(os.fspath(path))} cannot be used: {_PROBLEMS[error.errno]}") from None
+            raise BadFile(
+                f"{shortened(os.fspath(path), LONGEST_PATH)} cannot be used: {_PROBLEMS[error.errno]}"
+            ) from None

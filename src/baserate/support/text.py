@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_LONGEST = 80
+_LONGEST = 80  # Of the name of a class or column.
+LONGEST_PATH = 300
+"""Longer paths are shortened in messages."""
 
 
 def printable(text: str) -> str:
