@@ -29,6 +29,6 @@ IndexArray = NDArray[np.intp]
 def rounded(probs: FloatArray, dtype: DTypeLike) -> NDArray[Any]:
     """Probabilities in a floating dtype. One that would underflow to 0 becomes the smallest positive number instead."""
     out = np.ascontiguousarray(probs, dtype=dtype)
-    if out.dtype.itemsize < probs.dtype.itemsize:
+    if out.dtype.itemsize < probs.dtype.itemsize and out.min(initial=1.0) == 0:  # a cheap check, since few have zeros
         out[(out == 0) & (probs > 0)] = np.finfo(out.dtype).smallest_subnormal
     return out
