@@ -442,3 +442,12 @@ def test_every_error_is_a_value_error() -> None:
 def test_prior_adjustment_needs_a_best_guess_above_0_for_every_class() -> None:
     with pytest.raises(br.errors.BadRates, match="the best guess for the new rate of class 0 is 0"):
         br.prior_adjust([[0.2, 0.3, 0.5]], [0.3, 0.3, 0.4], br.Rates.near([0.0, 0.5, 0.5], 0.1))
+
+
+@pytest.mark.parametrize("option", ["tol", "zeros", "max_passes", "classes"])
+def test_integers_too_long_to_print_are_refused_with_a_short_message(option: str) -> None:
+    value = 10**5000
+    given = [value, value] if option == "classes" else -value if option == "max_passes" else value
+    with pytest.raises(br.BaserateError, match="too long to print") as caught:
+        br.adjust([[0.2, 0.8]], [0.5, 0.5], **{option: given})
+    assert len(str(caught.value)) < 300

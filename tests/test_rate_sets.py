@@ -547,3 +547,14 @@ def test_the_line_from_the_sphere_outwards_is_cut_where_it_starts() -> None:
     on_sphere = CENTRE + 0.1 * np.array([1.0, 0.0, 0.0])
     outside = CENTRE + np.array([1.1, 0.2, 0.0])
     np.testing.assert_allclose(_leave_ball(ball, on_sphere, outside), on_sphere, atol=1e-12)
+
+
+@pytest.mark.parametrize("difference", [1e-15, 1e-12, 1e-3])
+def test_classes_of_rate_0_do_not_disturb_the_support_of_a_ball(difference: float) -> None:
+    centre = np.array([0.0, 0.0, 0.46, 0.54])
+    rate_set = br.Rates.near(centre, 0.1, metric="chi2").rate_set(3)
+    rates = rate_set.support(np.array([-0.3, -0.3, 0.1, 0.1 + difference]), np.array([0.2, 0.2, 0.3, 0.3]))
+    assert rates.sum() == pytest.approx(1.0, abs=1e-14)
+    assert rates[2] > 0.46  # the one with the smaller shift gets as much as the ball allows
+    assert rate_set.distance(rates) <= 1e-12
+    assert rate_set.distance(rates + np.array([0, 0, 1e-6, -1e-6])) > 1e-9

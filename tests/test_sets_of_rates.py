@@ -24,6 +24,7 @@ from support import (
 )
 
 import baserate as br
+from baserate.core import newton
 from baserate.losses import Loss
 
 ROUNDING = 1e-8
@@ -448,3 +449,21 @@ def test_ten_million_rows_converge(loss: str) -> None:
     rng = np.random.default_rng(14)
     p = rng.dirichlet([1, 1, 2, 4], size=10_000_000).astype(np.float32)
     assert_certified(br.adjust(p, br.Rates.from_counts([300, 200, 100, 50]), loss=loss))
+
+
+def test_bounds_on_rates_under_a_very_flat_loss_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_steps = 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal n_steps
+        n_steps += 1
+        return step_within(*args)
+
+    step_within = newton.newton
+    monkeypatch.setattr(newton, "newton", counted)
+    p = [[0.0, 0.0, 1.0], [0.9913835114924795, 0.008616488507520512, 0.0]]
+    known = br.Rates.between([0.29954, 0.015488, 0.3676], [0.48917, 0.16816, 0.66004])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        br.adjust(p, known, loss=br.losses.Power(100), sample_weight=[1.17e9, 4.25e9], max_passes=5)
+    assert 0 < n_steps < 3000

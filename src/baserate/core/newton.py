@@ -259,7 +259,7 @@ def _propose(point: Point, metric: FloatArray, rate_set: RateSet, radius: float)
         pull = metric @ step
         pace = float(pull @ solve_centred(matrix, pull))
         better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
-        damping = min(better, 1e6 * damping) if damping < better < np.inf else 10.0 * damping
+        damping = min(max(better, 2.0 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
     return (new, predicted) if np.isfinite(length) else (point.shift, 0.0)
 
 

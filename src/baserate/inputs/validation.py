@@ -73,10 +73,11 @@ def as_smoothing(zeros: object) -> float:
     if isinstance(zeros, str):
         if zeros == "keep":
             return 0.0
-    elif isinstance(zeros, (int, float, np.number)) and not isinstance(zeros, bool) and 0 < float(zeros) < 1:
-        return float(zeros)
+    elif is_number(zeros) and 0 < float(zeros) < 1:  # type: ignore[arg-type]  # it is a number
+        return float(zeros)  # type: ignore[arg-type]  # it is a number
     raise BadOption(
-        f"{_ZEROS} must be 'keep' or a number between 0 and 1 to add to every probability, such as 1e-6, not {zeros!r}",
+        f"{_ZEROS} must be 'keep' or a number between 0 and 1 to add to every probability, such as 1e-6, not "
+        f"{quoted_name(zeros)}",
         options=[_ZEROS],
     )
 
@@ -297,8 +298,11 @@ def class_label(classes: tuple[Any, ...] | None, j: int) -> str:
 
 
 def quoted_name(name: object) -> str:
-    """The name of a column or class as Python code, for use in messages; long names are shortened."""
-    return shortened(repr(name))
+    """The name of a column or class, or another value, as Python code for use in messages; long ones are shortened."""
+    try:
+        return shortened(repr(name))
+    except ValueError:  # Python does not print integers of more than 4300 digits
+        return f"a value of type {type(name).__name__} that is too long to print"
 
 
 def quoted(names: Sequence[Any]) -> str:

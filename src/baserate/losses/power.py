@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadLoss
-from baserate.inputs.validation import is_number
+from baserate.inputs.validation import is_number, quoted_name
 from baserate.losses.base import NONNEGATIVE, REAL, Loss
 from baserate.losses.registry import register
 from baserate.losses.separable import SeparableLoss
@@ -42,7 +42,9 @@ class Power(SeparableLoss):
 
     def __init__(self, beta: float) -> None:
         if not is_number(beta) or not _MIN_BETA <= beta <= _MAX_BETA:
-            raise BadLoss(f"beta of Power must be a number from {_MIN_BETA:g} to {_MAX_BETA:g}, not {beta!r}")
+            raise BadLoss(
+                f"beta of Power must be a number from {_MIN_BETA:g} to {_MAX_BETA:g}, not {quoted_name(beta)}"
+            )
         self.beta = float(beta)
         self.domain = REAL if self.beta == 2 else NONNEGATIVE
         self.pins_zeros = self.beta <= 1

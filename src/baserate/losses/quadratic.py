@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLoss
+from baserate.inputs.validation import quoted_name
 from baserate.losses.base import MAX_SCALE, REAL, Loss, as_pair
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
@@ -199,7 +200,7 @@ class WeightedBrier(Quadratic):
         except (TypeError, ValueError, OverflowError):
             values = np.full(1, np.nan)
         if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
-            raise BadLoss(f"class weights must be finite numbers above 0, one per class, not {weights!r}")
+            raise BadLoss(f"class weights must be finite numbers above 0, one per class, not {quoted_name(weights)}")
         super().__init__(np.diag(values))
 
     def params(self) -> Mapping[str, Any]:
@@ -215,7 +216,7 @@ def _validated(matrix: ArrayLike) -> FloatArray:
     try:
         m = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise BadLoss(f"Quadratic needs a square matrix of real numbers, not {matrix!r}") from None
+        raise BadLoss(f"Quadratic needs a square matrix of real numbers, not {quoted_name(matrix)}") from None
     if m.ndim != 2 or m.shape[0] != m.shape[1] or len(m) < 2:
         raise BadLoss(f"Quadratic needs a square matrix with at least 2 rows, not one of shape {m.shape}")
     if not np.isfinite(m).all():

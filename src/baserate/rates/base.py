@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates
-from baserate.inputs.validation import as_classes, as_rates, class_label, difference_of_types, quoted, series_to_dict
+from baserate.inputs.validation import (
+    as_classes,
+    as_rates,
+    class_label,
+    difference_of_types,
+    quoted,
+    quoted_name,
+    series_to_dict,
+)
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
@@ -312,7 +320,7 @@ class Rates(ABC):
             return self.on(self.classes, n)
         for name, value in self._numbers().items():
             if not isinstance(value, Mapping):
-                raise BadRates(f"{name} must be a list or dict with one number per class, not {value!r}")
+                raise BadRates(f"{name} must be a list or dict with one number per class, not {quoted_name(value)}")
             self._resolved(tuple(value), len(value))
         return self
 
@@ -386,7 +394,7 @@ def _as_batch_size(batch_size: object) -> int | None:
     if batch_size is None:
         return None
     if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
-        raise BadOption(f"batch_size must be a whole number above 0, not {batch_size!r}")
+        raise BadOption(f"batch_size must be a whole number above 0, not {quoted_name(batch_size)}")
     if batch_size > _MAX_BATCH:
         raise BadOption(f"batch_size is {batch_size}, but must be at most 2**53")
     return int(batch_size)

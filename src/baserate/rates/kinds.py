@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from baserate.errors import BadOption, BadRates
-from baserate.inputs.validation import as_rates, class_label, is_number, one_per_class
+from baserate.inputs.validation import as_rates, class_label, is_number, one_per_class, quoted_name
 from baserate.rates.base import Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet
@@ -121,9 +121,9 @@ class RatesNear(Rates):
 
     def _validated(self) -> Self:
         if self.metric not in ("euclidean", "chi2"):
-            raise BadOption(f"metric must be 'euclidean' or 'chi2', not {self.metric!r}")
+            raise BadOption(f"metric must be 'euclidean' or 'chi2', not {quoted_name(self.metric)}")
         if not is_number(self.radius) or not 0 <= float(self.radius) < np.inf:
-            raise BadRates(f"radius must be 0 or a positive number, not {self.radius!r}")
+            raise BadRates(f"radius must be 0 or a positive number, not {quoted_name(self.radius)}")
         return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
@@ -179,7 +179,7 @@ class SurveyCounts(_Sampled):
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
             classes = tuple(range(n_classes))  # the labels are column numbers
         if isinstance(given, str) or not hasattr(given, "__iter__"):
-            raise BadRates(f"counts must be a list or dict with one number per class, not {given!r}")
+            raise BadRates(f"counts must be a list or dict with one number per class, not {quoted_name(given)}")
         listed = given.values() if isinstance(given, Mapping) else given
         if any(value is None for value in listed):
             raise BadRates("a count is None; use 0 for a class without cases")
@@ -255,7 +255,7 @@ def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | 
 
 def _check_confidence(confidence: object) -> None:
     if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]  # is_number does not narrow the type
-        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
 
 
 def _list_numbers(rates: Rates, numbers: Any) -> str:

@@ -211,7 +211,9 @@ class RateSet:
 
     def _support_on_sphere(self, ball: Ball, shift: FloatArray, in_box: FloatArray) -> FloatArray:
         """The support where the ball binds; ``in_box`` is the support of the box alone, which lies outside the ball."""
-        if np.ptp(shift) == 0:  # every member supports, so choose one in the direction of ``in_box``
+        free = ~self.fixed
+        spread = float(np.ptp(shift[free]))
+        if spread == 0:  # every member supports, so choose one in the direction of ``in_box``
             return self._follow_to_sphere(ball, in_box - ball.centre)
         t = ball.support(shift)
         if (t >= self.low).all() and (t <= self.high).all():
@@ -219,8 +221,8 @@ class RateSet:
         inner = self._support_in_box(shift, ball.centre)
         if ball.distance(inner) <= ball.radius:  # part of the supporting face of the box lies in the ball
             return _leave_ball(ball, inner, in_box)
-        direction = (shift.min() - shift) / np.ptp(shift) / ball.scale
-        size = ball.radius / np.sqrt(ball.scale @ (direction - direction.mean()) ** 2)
+        direction = np.where(free, (shift[free].min() - shift) / spread / ball.scale, 0.0)
+        size = ball.radius / np.sqrt(ball.scale @ np.where(free, direction - direction[free].mean(), 0.0) ** 2)
         return self._follow_to_sphere(ball, direction * size)
 
     def _follow_to_sphere(self, ball: Ball, direction: FloatArray) -> FloatArray:

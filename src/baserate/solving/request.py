@@ -15,7 +15,7 @@ from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_classes, as_flag, difference_of_types, is_number, quoted
+from baserate.inputs.validation import as_classes, as_flag, difference_of_types, is_number, quoted, quoted_name
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
@@ -97,7 +97,9 @@ def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] 
 
 def _as_stop(tol: object, max_passes: object) -> Stop:
     if not is_number(tol) or not 0 < float(tol) < 1:  # type: ignore[arg-type]  # it is a number
-        raise BadOption(f"{_TOL} must be a number between 0 and 1, not {tol!r}", options=[_TOL])
+        raise BadOption(f"{_TOL} must be a number between 0 and 1, not {quoted_name(tol)}", options=[_TOL])
     if not isinstance(max_passes, (int, np.integer)) or isinstance(max_passes, bool) or max_passes < 1:
-        raise BadOption(f"{_MAX_PASSES} must be a whole number above 0, not {max_passes!r}", options=[_MAX_PASSES])
+        raise BadOption(
+            f"{_MAX_PASSES} must be a whole number above 0, not {quoted_name(max_passes)}", options=[_MAX_PASSES]
+        )
     return Stop(float(tol), int(max_passes))  # type: ignore[arg-type]  # it is a number

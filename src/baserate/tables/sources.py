@@ -118,7 +118,7 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
     text = os.fspath(where)
     if Path(text).is_dir():
         folder = real_path(text)
-        inside = next((path for path in paths if path.is_relative_to(folder)), None)
+        inside = next((path for path in paths if path.is_relative_to(folder) and _is_visible(path, folder)), None)
         return None if inside is None else f"{inside} is in the input folder {text}"
     if Path(text).exists() or not glob.has_magic(text):
         return None
@@ -140,11 +140,15 @@ def _matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
     return not hidden and fnmatch.fnmatch(name, first) and _matches(pattern[1:], names[1:])
 
 
+def _is_visible(path: Path, folder: Path) -> bool:
+    """Whether no name of a path below a folder begins with a dot or an underscore; other files are not read."""
+    return not any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
+
+
 def _files_in(folder: Path) -> list[Path]:
     """The files in a folder and its subfolders, without names that begin with a dot or an underscore."""
     paths = sorted(folder.rglob("*"))
-    visible = [p for p in paths if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
-    files = _existing_files(visible)
+    files = _existing_files([path for path in paths if _is_visible(path, folder)])
     if not files:
         raise BadFile(f"the folder {folder} contains no files")
     unknown = [p for p in files if formats.by_suffix(p.name) is None]
