@@ -7,7 +7,7 @@ curvature is added to the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -39,6 +39,10 @@ def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: Float
     if rate_set.is_point:
         return np.asarray(shift + solve_centred(matrix, rate_set.low - mean))
     if rate_set.ball is not None:
+        if rate_set.fixed.any():  # their bounds may be all that matters
+            x = _BoxStep(replace(rate_set, ball=None), matrix, mean, shift).by_block_pivoting()
+            if rate_set.ball.distance(mean + matrix @ (x - shift)) <= rate_set.ball.radius:
+                return x
         return _step_with_ball(rate_set, rate_set.ball, matrix, mean, shift)
     return _BoxStep(rate_set, matrix, mean, shift).by_block_pivoting()
 
