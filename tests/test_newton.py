@@ -264,7 +264,7 @@ def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
         here = point(CENTRE @ rng.normal(size=3), 0.0, CENTRE @ rng.normal(size=3), root.T @ root + 1e-9 * CENTRE, 0.0)
         newton_length = newton._length(newton.newton_step(here, EXACT) - here.shift, METRIC)
         radius = newton_length * 10.0 ** rng.uniform(-4, -0.5)
-        new, predicted = newton._propose(here, METRIC, EXACT, radius)
+        new, predicted, _ = newton._propose(here, METRIC, EXACT, radius, 0.0)
         assert 0.7 * radius <= newton._length(new - here.shift, METRIC) <= 1.2 * radius
         assert predicted > 0
 

@@ -25,6 +25,7 @@ _ACCEPTED = 1e-4  # With this share, the step is taken.
 _NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
 _SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
 _PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
+_LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
 _EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
 
 TRUST_REGION = np.array([_FIRST_RADIUS, _POOR, _GOOD, _WIDEN, _OVERSHOOT, _CONFIRMED, _NOISE, _SAFETY])
@@ -140,6 +141,7 @@ class _State:
     best: Point
     radius: float
     n_passes: int
+    damping: float = _LEAST_DAMPING
     previous_residual: float = np.inf
     failures: int = 0
     extra_steps: int = 0
@@ -183,7 +185,7 @@ def maximise(
         if target.satisfied(point) or point.value > target.ceiling:
             break
         # 1. Propose a shift from the quadratic model, and predict the gain.
-        new, predicted = _propose(point, metric, rate_set, state.radius)
+        new, predicted, state.damping = _propose(point, metric, rate_set, state.radius, state.damping)
         step = new - point.shift
         if not step.any():  # below the last digit of the shift
             break
@@ -245,22 +247,27 @@ def _length(step: FloatArray, metric: FloatArray) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
-def _propose(point: Point, metric: FloatArray, rate_set: RateSet, radius: float) -> tuple[FloatArray, float]:
-    """The best shift by the quadratic model, with the least damping that keeps it within the radius and uphill."""
-    damping = 1e-15
+def _propose(
+    point: Point, metric: FloatArray, rate_set: RateSet, radius: float, last_damping: float
+) -> tuple[FloatArray, float, float]:
+    """The best shift by the quadratic model, the gain that it predicts, and the damping.
+
+    The damping is about the least that keeps the step within the radius and uphill.
+    """
+    damping = max(1e-4 * last_damping, _LEAST_DAMPING)
     while damping <= 1e16:
         matrix = point.curvature + damping * metric
         new = newton(rate_set, matrix, point.mean, point.shift)
         step = new - point.shift
         length, predicted = _length(step, metric), _predicted_gain(point, rate_set, new)
         if (length <= _OVERSHOOT * radius and predicted > 0) or not step.any():
-            return new, predicted
+            return new, predicted, damping
         # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
         pull = metric @ step
         pace = float(pull @ solve_centred(matrix, pull))
         better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
-        damping = min(max(better, 2.0 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
-    return (new, predicted) if np.isfinite(length) else (point.shift, 0.0)
+        damping = min(max(better, 1.25 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
+    return (new, predicted, damping) if np.isfinite(length) else (point.shift, 0.0, damping)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the caller checks whether it is finite
