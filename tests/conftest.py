@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ settings.load_profile("default")
 _spec = importlib.util.spec_from_file_location("hierarchical_log", ROOT / "examples" / "hierarchical_log.py")
 assert _spec is not None
 assert _spec.loader is not None
-_spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+sys.modules["hierarchical_log"] = importlib.util.module_from_spec(_spec)  # so that it is not imported a second time
+_spec.loader.exec_module(sys.modules["hierarchical_log"])
 
 
 @pytest.fixture

@@ -152,8 +152,8 @@ def test_a_softened_result_reports_its_softness_and_a_larger_gap() -> None:
     rates = dirichlet(1, 50, seed=19)[0]
     result = br.adjust(p, rates, loss=br.losses.Power(8))
     assert_certified(result)
-    assert result.model.softness == 1e-10
-    assert 0 < result.certificate.gap <= 2e-10
+    assert 0 < result.model.softness <= 1e-8
+    assert 0 < result.certificate.gap <= 2 * result.model.softness
     np.testing.assert_allclose(result.apply(p), result.probs, atol=1e-9)
 
 

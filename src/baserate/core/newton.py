@@ -254,7 +254,7 @@ def _propose(
 
     The damping is about the least that keeps the step within the radius and uphill.
     """
-    damping = max(1e-4 * last_damping, _LEAST_DAMPING)
+    damping = min(max(1e-4 * last_damping, _LEAST_DAMPING), 1.0)
     while damping <= 1e16:
         matrix = point.curvature + damping * metric
         new = newton(rate_set, matrix, point.mean, point.shift)
