@@ -156,7 +156,7 @@ def _clearly_possible(problem: Problem) -> bool:
 
 
 def guarded(check: Check, problem: Problem, result: br.Adjustment) -> list[str]:
-    """The texts of a check; an exception or a warning of the library inside it is one, too."""
+    """The texts of a check. An exception or a warning that the library raises during the check is also a text."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -260,7 +260,8 @@ def check_whole_labels(problem: Problem, result: br.Adjustment) -> Iterator[str]
     used = problem.weights > 0
     for code in range(k**n):
         y = np.array([code // k**i % k for i in range(n)])
-        if problem.rate_set.distance(problem.weights @ np.eye(k)[y]) > 1e-15:
+        impossible = (problem.rate_set.high[y] == 0)[used].any()  # perhaps with a weight that is lost in rounding
+        if impossible or problem.rate_set.distance(problem.weights @ np.eye(k)[y]) > 1e-15:
             continue
         one, other = problem.scores[np.arange(n), y][used], after[np.arange(n), y][used]
         if problem.weights[used] @ np.isinf(other) < _ROUNDING_OF_WEIGHTS:

@@ -38,8 +38,8 @@ class RateSet:
         possible = self.high > 0
         price, low, high = price[possible], self.low[possible], self.high[possible]
         order = np.argsort(price)
-        room = np.clip(1.0 - low.sum() - np.concatenate([[0.0], np.cumsum((high - low)[order])[:-1]]), 0.0, None)
-        in_box = float(price @ low + price[order] @ np.minimum(room, (high - low)[order]))
+        remaining = np.clip(1.0 - low.sum() - np.concatenate([[0.0], np.cumsum((high - low)[order])[:-1]]), 0.0, None)
+        in_box = float(price @ low + price[order] @ np.minimum(remaining, (high - low)[order]))
         if self.centre is None or self.scale is None:
             return in_box
         return max(in_box, self._least_in_ball(price, possible))

@@ -67,7 +67,7 @@ class RateSet:
     @classmethod
     def box(cls, low: FloatArray, high: FloatArray, ball: Ball | None = None) -> Self:
         """The part of a box that lies in the simplex, with tightened bounds."""
-        # Rates sum to 1, so the bounds of the other classes limit each class, too.
+        # Rates sum to 1, so each class is also limited by the bounds of the other classes.
         largest_rise, largest_fall = 1.0 - float(low.sum()), float(high.sum()) - 1.0
         stated = (low, high)
         if min(largest_rise, largest_fall) <= _NARROW:

@@ -26,7 +26,7 @@ def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     with write_atomically(path) as file:
         # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
-        # that "backslashreplace" writes. Not ensure_ascii=True: it would make all other names unreadable, too.
+        # that "backslashreplace" writes. Not ensure_ascii=True: it would also escape all other names.
         file.write(text.encode(errors="backslashreplace"))
 
 
