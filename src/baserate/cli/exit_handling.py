@@ -87,7 +87,7 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
             warnings.simplefilter("always", NotConvergedWarning)
             yield
     except BrokenPipeError:  # the reader of the output has stopped reading
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # Python flushes it at exit
+        _discard_output()
         raise SystemExit(0 if _identity(out) != before else 1) from None
     except KeyboardInterrupt:
         number = received[-1] if received else int(signal.SIGINT)
@@ -96,7 +96,16 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
         expected = isinstance(error, (BaserateError, ImportError, OSError, UnicodeError))
         if not expected and not type(error).__module__.startswith("pyarrow"):
             raise
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
         raise click.ClickException(_message(error, outcome())) from None
+
+
+def _discard_output() -> None:
+    """Drop what could not be printed. Otherwise Python would try again at exit, and end with status 120."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # it stays open until the process ends
 
 
 def _identity(out: str | None) -> tuple[int, int] | None:
