@@ -52,6 +52,13 @@ def test_checks_have_no_objection_to_a_correct_answer(check: str, formula: formu
     assert findings(check, one, one.call()) == []
 
 
+@pytest.mark.parametrize(("tiny", "expected"), [(1e-300, True), (1e-3, False)])
+def test_losses_too_large_for_the_digits_of_a_shift_are_recognised_from_the_input(tiny: float, expected: bool) -> None:
+    one = replace(problem(formulas.power(0.5)), probs=np.array([[tiny, 1 - tiny, 0.5], [0.2, 0.3, 0.5]]))
+    assert one.beyond_float64 is expected
+    assert not replace(one, formula=formulas.brier()).beyond_float64
+
+
 @pytest.mark.parametrize("check", ["certificate", "whole labels"])
 def test_a_guarantee_that_promises_too_much_is_reported(check: str) -> None:
     known = Known("br.Rates.between([0.2, 0.2, 0.4], [0.3, 0.3, 0.6])", lambda size: rate_sets.between(*BOX))
@@ -275,7 +282,7 @@ def test_replay_prints_the_problem_and_every_check() -> None:
 
 
 def test_the_summary_counts_findings_and_fails_if_too_many_did_not_converge() -> None:
-    fine = {"findings": [], "answered": True, "converged": True, "seconds": 0.1}
+    fine = {"findings": [], "answered": True, "converged": True, "beyond_float64": False, "seconds": 0.1}
     text, wrong = fuzz.summarise([fine] * 200, 1)
     assert "0 wrong certificates" in text
     assert not wrong
@@ -285,3 +292,6 @@ def test_the_summary_counts_findings_and_fails_if_too_many_did_not_converge() ->
     assert wrong
     assert not fuzz.summarise([fine] * 199 + [{**fine, "converged": False}], 1)[1]
     assert fuzz.summarise([fine] * 198 + [{**fine, "converged": False}] * 2, 1)[1]
+    text, wrong = fuzz.summarise([fine] * 198 + [{**fine, "converged": False, "beyond_float64": True}] * 2, 1)
+    assert "2 not converged (1.00%, or 0.00% without inputs beyond float64)" in text
+    assert not wrong

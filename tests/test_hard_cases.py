@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from support import COMMON_LOSSES, Array, assert_certified, loss_id
@@ -246,6 +248,24 @@ def test_unbounded_spherical_adjustment_warns_if_one_different_row_prevents_conv
     reduction = result.loss.score(p, y) - result.loss.score(result.probs, y)
     assert reduction >= result.certificate.loss_reduction - 1e-12 > 0.1
     assert_certified(br.adjust(p, [0.1, 0.8, 0.1], loss="spherical"))
+
+
+def test_rows_of_an_unbounded_spherical_adjustment_that_stopped_early_sum_to_1_and_can_be_applied_again() -> None:
+    rng = np.random.default_rng(0)
+    n_stopped = 0
+    for _ in range(40):
+        k, n = int(rng.integers(2, 7)), int(rng.integers(2, 12))
+        p, rates = rng.dirichlet(np.full(k, 0.3), size=n), rng.dirichlet(np.ones(k))
+        weights = 10.0 ** rng.uniform(-16, 0, size=n)  # rows with little weight need very large entries
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", br.NotConvergedWarning)
+            result = br.adjust(p, rates, loss="spherical", bounded=False, sample_weight=weights)
+        if not result.converged:
+            n_stopped += 1
+            size = np.abs(result.probs).max(axis=1)
+            assert (np.abs(result.probs.sum(axis=1) - 1) <= 1e-14 * size).all()
+            np.testing.assert_array_equal(result.apply(p), result.probs)
+    assert n_stopped >= 10
 
 
 def test_unbounded_spherical_adjustment_to_rates_close_to_1() -> None:

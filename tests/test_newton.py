@@ -269,6 +269,23 @@ def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
         assert predicted > 0
 
 
+def test_a_step_that_would_go_downhill_is_damped_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With a ball the second-order model may predict a loss until the damping is large; each trial costs a k x k system.
+    here, n_trials = point(np.zeros(3), 0.0, SLOPE, CENTRE, 0.0), 0
+
+    def downhill_unless_damped(rate_set: RateSet, matrix: Array, mean: Array, shift: Array) -> Array:
+        nonlocal n_trials
+        n_trials += 1
+        damping = float(matrix[0, 0] / CENTRE[0, 0]) - 1.0
+        return shift + (1e-3 if damping > 1e4 else -1e-3) * SLOPE
+
+    monkeypatch.setattr(newton, "newton", downhill_unless_damped)
+    _, predicted, damping = newton._propose(here, CENTRE, EXACT, 1.0, 0.0)
+    assert predicted > 0
+    assert 1e4 < damping < 1e6
+    assert n_trials <= 25
+
+
 def test_where_rounding_hides_the_gain_it_is_computed_from_the_slopes() -> None:
     step = CENTRE @ [1e-9, 0, -1e-9]
     for noise in (1e-12, 1e-10):

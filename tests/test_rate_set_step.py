@@ -171,6 +171,27 @@ def test_block_pivoting_ends_as_soon_as_no_bound_is_violated(monkeypatch: pytest
     assert n_solved <= 51 * 6
 
 
+def test_narrow_bounds_are_rarely_activated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    # All classes but one are at a bound. Pivoting may activate the last one as well, and must not begin again then.
+    n_bound = 0
+    bind = rate_set_step._BoxStep._bind
+
+    def counted(*args: Any) -> bool:
+        nonlocal n_bound
+        n_bound += 1
+        return bind(*args)
+
+    monkeypatch.setattr(rate_set_step._BoxStep, "_bind", counted)
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        matrix, mean = laplacian_of_rows(rng, 20, n=60, sharpness=10.0)
+        rates = rng.dirichlet(np.full(20, 0.5))
+        rate_set = RateSet.box(0.99 * rates, 1.01 * rates)
+        x = newton(rate_set, matrix, mean, np.zeros(20))
+        assert rate_set.distance(mean + matrix @ x) <= 1e-9
+    assert n_bound <= 50 * 6
+
+
 @pytest.mark.parametrize("k", [2, 3, 6, 12])
 @pytest.mark.parametrize("sharpness", [1.0, 10.0])
 def test_the_active_set_method_finds_the_same_maximum_as_block_pivoting(

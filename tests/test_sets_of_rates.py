@@ -263,6 +263,22 @@ def test_warnings_point_at_the_line_of_the_caller() -> None:
     assert result.converged
 
 
+def test_without_an_impossible_class_the_mean_may_already_lie_in_a_ball() -> None:
+    # Then all other classes keep the same shift. The support function has a kink there.
+    n_unshifted = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.dirichlet(np.full(4, 0.3), size=6)
+        known = br.Rates.near([*rng.dirichlet([20, 20, 20]), 0.0], 0.3, metric="chi2")
+        for loss in ("log", "brier", "spherical"):
+            result = br.adjust(p, known, loss=loss)
+            assert result.converged
+            if not result.active:
+                assert np.ptp(result.shift[:3]) <= 1e-12
+                n_unshifted += 1
+    assert n_unshifted >= 5
+
+
 def test_active_bounds_of_boxes_balls_and_exact_rates() -> None:
     p = np.random.default_rng(0).dirichlet([1, 1, 4], size=50)
     named = br.adjust(p, br.Rates.between([0.4, None, None], None, classes=["a", "b", "c"]))

@@ -54,6 +54,7 @@ class Outcome:
     refused: str = ""
     answered: bool = False
     converged: bool = True
+    beyond_float64: bool = False
     seconds: float = 0.0
     checks: list[str] = field(default_factory=list)
 
@@ -78,6 +79,7 @@ def run_case(problem: Problem, *, everything: bool = False) -> Outcome:
             return outcome
         outcome.answered = True
         outcome.converged = result.converged or "max_passes" in problem.options
+        outcome.beyond_float64 = not outcome.converged and problem.beyond_float64
         rng = np.random.default_rng([problem.seed, problem.case, 1])
         draws = {name: rng.random() for name in SHARES}
         for name, check in CHECKS.items():
@@ -142,6 +144,8 @@ def _clearly_possible(problem: Problem) -> bool:
     p, known = problem.predictions, problem.rate_set
     if (known.low > problem.weights @ (p > 0)).any():
         return False  # by less than the solver notices, perhaps
+    if not (p > 0)[:, known.high > 0].any(axis=1).all():
+        return False  # a row that has only classes of rate 0 cannot be adjusted, even if its weight is 0
     if known.is_point:
         move = known.low - problem.weights @ p
         beyond = known.low + 1e-6 * move / max(float(np.abs(move).max()), 1e-300)

@@ -137,6 +137,21 @@ class Problem:
         return w / w.sum()
 
     @cached_property
+    def beyond_float64(self) -> bool:
+        """Whether float64 may have too few digits for a shift that meets the tolerance, judged by the input alone.
+
+        One reason is a label whose loss under a prediction is so large that adding the shift loses the digits that
+        decide the rates (Power with beta below 1 and probabilities near 0). The other is a row with so little weight
+        that an unbounded spherical answer would need entries in the millions.
+        """
+        tol = float(self.options.get("tol", 1e-10))
+        if self.formula.name == "spherical" and not self.bounded:
+            return float(self.weights.min()) < 1e-7
+        counted = self.scores[self.weights > 0]
+        largest = float(np.abs(counted[np.isfinite(counted)]).max(initial=0.0))
+        return self.formula.pins_zeros and bool(largest * np.finfo(np.float64).eps > tol)
+
+    @cached_property
     def batch_size(self) -> int:
         """The number of rows that the rates are for: Kish's effective number, if the rows have weights."""
         if not self.known.of_sample:

@@ -342,10 +342,13 @@ def _warn_not_converged(search: Search) -> None:
     solution = search.found
     point, tol = solution.point, search.stop.tol
     passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
+    advice, options = f"raise {_MAX_PASSES} or {_TOL}", [_MAX_PASSES, _TOL]
+    if search.dual.model.loss.pins_zeros:
+        advice, options = f"{advice}, or pass {_ZEROS} if the reason is predictions close to 0", [*options, _ZEROS]
     warn(
         NotConvergedWarning(
             f"stopped after {passes} with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
-            f"duality gap of {point.gap:.2g}; raise {_MAX_PASSES} or {_TOL}. The certificate is valid all the same",
-            options=[_MAX_PASSES, _TOL],
+            f"duality gap of {point.gap:.2g}; {advice}. The certificate is valid all the same",
+            options=options,
         )
     )

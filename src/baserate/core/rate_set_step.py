@@ -89,7 +89,10 @@ class _BoxStep:
             wrong, below, above = self._wrong_sign(state, x), *self._violations(state, t)
             if not (wrong | (below > 0) | (above > 0)).any():
                 return x
+            nearest = int(np.argmin(np.where(state == 0, below + above, np.inf)))
             state = np.where(wrong, 0, state + (below > 0) - (above > 0)).astype(np.int8)
+            if state.all():  # without a free class the rates need not sum to 1
+                state[nearest] = 0
         return self._one_by_one(state)
 
     def _solve_for_state(self, state: State) -> tuple[FloatArray, FloatArray]:
