@@ -94,6 +94,10 @@ def square(q: np.ndarray) -> np.ndarray:
             r"f is not strictly convex",
         ),
         ((lambda q: 3 * q, lambda q: 0 * q + 3, lambda q: 0 * q), r"f is not strictly convex"),
+        (
+            (lambda q: (q - 0.5) ** 4, lambda q: 4 * (q - 0.5) ** 3, lambda q: 12 * (q - 0.5) ** 2),
+            r"f is not strictly convex: ddf is 0 at q = 0\.5, but must be above 0",
+        ),
         ((square, lambda q: 2.0, lambda q: 0 * q + 2), r"df must return one value per element: it returned shape \(\)"),
         ((square, "2q", lambda q: 0 * q + 2), r"df must be a function"),
         (

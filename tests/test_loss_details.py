@@ -139,6 +139,11 @@ def test_root_finding_stops_where_the_value_is_within_the_tolerance() -> None:
     assert n_calls <= 6
 
 
+def test_the_domain_of_a_loss_says_whether_unbounded_entries_may_be_negative() -> None:
+    assert str(br.losses.Log().domain) == "[0, inf)"
+    assert str(br.losses.Brier().domain) == "(-inf, inf)"
+
+
 @pytest.mark.parametrize("domain", [br.losses.REAL, br.losses.NONNEGATIVE])
 def test_a_numerical_inverse_agrees_with_the_exact_one(domain: Any) -> None:
     numeric = br.losses.Separable(np.cosh, np.sinh, np.cosh, domain=domain)

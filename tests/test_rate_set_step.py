@@ -420,6 +420,12 @@ def test_a_singular_matrix_never_raises_and_never_lowers_the_model(
         assert model_value(rate_set, matrix, MEAN, shift, x) >= model_value(rate_set, matrix, MEAN, shift, shift) - 1e-9
 
 
+def test_a_matrix_of_zeros_gives_no_step_towards_a_ball() -> None:
+    rate_set, _, mean = ball_problem(np.random.default_rng(8), 4, 0.02)
+    shift = np.full(4, 0.3)  # all the same, where the support function has its kink
+    np.testing.assert_array_equal(newton(rate_set, np.zeros((4, 4)), mean, shift), shift)
+
+
 def test_a_matrix_of_zeros_has_no_finite_step_to_exact_rates() -> None:
     with np.errstate(all="ignore"):
         assert np.isnan(newton(SETS["point"], np.zeros((4, 4)), MEAN, SHIFT)).all()

@@ -9,6 +9,7 @@ import pytest
 from support import COMMON_LOSSES, Array, assert_certified, loss_id, mean_loss
 
 import baserate as br
+from baserate.engines.memory import MemoryEngine
 from baserate.losses import Loss
 
 TOLERANCES = [1e-4, 1e-6, 1e-12]
@@ -134,6 +135,32 @@ def test_bounds_on_rates_take_at_most_12_passes(loss: Loss) -> None:
 
 
 # Losses that are flat at 0
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical", br.losses.Power(8), br.losses.Power(20)], ids=str)
+@pytest.mark.parametrize(
+    ("p", "rates"),
+    [
+        ([[0.9, 0.1], [0.5, 0.5], [0.4, 0.6]], [1 / 3, 2 / 3]),
+        ([[1, 0], [0.5, 0.5], [0.4, 0.6]], [1 / 3, 2 / 3]),  # under log loss a limit at infinity
+        ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.25, 0.5, 0.25]),
+        ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.5, 0.5, 0]),  # an impossible class
+    ],
+    ids=["ordinary", "limit", "zeros", "impossible class"],
+)
+def test_the_number_of_passes_is_how_often_the_rows_are_read(
+    p: Any, rates: Any, loss: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_read = 0
+    read = MemoryEngine.map
+
+    def counted(self: MemoryEngine, *args: Any) -> Any:
+        nonlocal n_read
+        n_read += 1
+        return read(self, *args)
+
+    monkeypatch.setattr(MemoryEngine, "map", counted)
+    assert br.adjust(p, rates, loss=loss).n_passes == n_read
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -66,7 +66,7 @@ def fit(
     *,
     survey: Survey | None = None,
     present: tuple[FloatArray, FloatArray] | None = None,
-    keep_rows: bool = True,
+    keep_rows: bool,
 ) -> Fit:
     """Find the shift, and write the rows.
 
@@ -80,7 +80,7 @@ def fit(
         Of the rows, if it has been made already.
     present : pair of arrays, optional
         A shift of the same rows and their mean at it, to start from.
-    keep_rows : bool, default True
+    keep_rows : bool
         Whether the adjusted rows are wanted, and not only the shift.
     """
     if survey is None and present is None and keep_rows:
