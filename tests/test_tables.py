@@ -409,6 +409,7 @@ def test_output_that_a_later_run_would_read_as_input_is_refused(
         ("f/**/*.csv", "f/out"),
         ("f/*/*.csv", "f/sub/out.csv"),
         (["f/in.csv", "f/s*/in.csv"], "f/s2/"),
+        ("f/s*/../*.csv", "f/out.csv"),
     ):
         with pytest.raises(BadOption, match=r"(out|s2|in2).* matches the input pattern"):
             br.adjust(where, RATES, out=out)

@@ -122,6 +122,10 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
         return None if inside is None else f"{inside} is in the input folder {text}"
     if Path(text).exists() or not glob.has_magic(text):
         return None
+    before, up, rest = text.rpartition("/../")
+    if up and glob.has_magic(before):  # replace what comes before by the folders that it matches now
+        matched = glob.glob(f"{before}/..", recursive=True)  # noqa: PTH207  # Path.glob refuses absolute patterns
+        return later_input([f"{glob.escape(os.fspath(real_path(one)))}/{rest}" for one in matched], paths)
     start = _without_wildcards(text)
     folder, pattern = real_path(start), PurePosixPath(text).parts[len(start.parts) :]
     below = (path for path in paths if path.is_relative_to(folder))
