@@ -49,15 +49,16 @@ class Softened(SeparableLoss):
         x = np.maximum(x, link_at_zero)
         # Each part alone would need a larger q. So the smaller one is an upper bound, and at most twice the solution.
         high = np.minimum(self.loss.inverse_link(x), (x - link_at_zero) / (2.0 * self.share))
-        q = high
+        q, low = high, 0.4 * high
         for _ in range(12):
             step = (self.link(q) - x) / self.ddf(q)
-            previous, q = q, np.clip(q - step, 0.4 * high, high)
-            if (np.abs(q - previous) <= np.spacing(q)).all():  # the last digit decides whether tight tolerances are met
+            previous, q = q, np.minimum(np.maximum(q - step, low), high)
+            # The last digit decides whether tight tolerances are met, but rounding may change it in every step.
+            if (np.abs(q - previous) <= 5e-16 * q).all():
                 return q
         rest = np.abs(step) > 1e-15 * q
         if rest.any():  # Newton's method alone is certain to converge only if the derivative is convex
-            q[rest] = invert(self.link, self.ddf, x[rest], 0.4 * high[rest], high[rest])
+            q[rest] = invert(self.link, self.ddf, x[rest], low[rest], high[rest])
         return q
 
     def params(self) -> Mapping[str, Any]:
