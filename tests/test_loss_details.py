@@ -139,6 +139,24 @@ def test_root_finding_stops_where_the_value_is_within_the_tolerance() -> None:
     assert n_calls <= 6
 
 
+@pytest.mark.parametrize("beta", [0.5, 1.005, 1.5, 3.0])
+def test_rows_of_a_power_loss_sum_to_1_to_the_last_digits(beta: float) -> None:
+    rng, loss = np.random.default_rng(0), br.losses.Power(beta)
+    a = loss.row_map(loss.link(rng.dirichlet(np.full(6, 0.5), size=400)) + rng.normal(size=6))
+    assert np.abs(a.sum(axis=1) - 1).max() <= 5e-16
+
+
+def test_an_entry_that_underflows_beside_two_others_is_positive() -> None:
+    loss = br.losses.Power(1.005)
+    link_at_zero = float(loss.link(np.zeros(1))[0])
+    x = loss.link(np.array([[0.4, 0.6, 0.1]]))
+    x[0, 2] = 0.999 * link_at_zero
+    np.testing.assert_allclose(loss.row_map(x), [[0.4, 0.6, 0]], atol=1e-12)
+    assert loss.row_map(x)[0, 2] > 0
+    x[0, 2] = 1.1 * link_at_zero  # below the link of 0, so it is exactly 0
+    assert loss.row_map(x)[0, 2] == 0
+
+
 def test_the_domain_of_a_loss_says_whether_unbounded_entries_may_be_negative() -> None:
     assert str(br.losses.Log().domain) == "[0, inf)"
     assert str(br.losses.Brier().domain) == "(-inf, inf)"
