@@ -139,6 +139,25 @@ def test_root_finding_stops_where_the_value_is_within_the_tolerance() -> None:
     assert n_calls <= 6
 
 
+def test_the_projection_of_a_quadratic_loss_ends_as_soon_as_no_class_would_lower_the_objective(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_pivots = 0
+    pivot = br.losses.Quadratic._pivot
+
+    def counted(*args: Any) -> Any:
+        nonlocal n_pivots
+        n_pivots += 1
+        return pivot(*args)
+
+    monkeypatch.setattr(br.losses.Quadratic, "_pivot", counted)
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(5, 5))
+    loss = br.losses.Quadratic(root @ root.T + 0.1 * np.eye(5))
+    loss.row_map(3.0 * rng.normal(size=(50, 5)))
+    assert 1 <= n_pivots <= 10
+
+
 @pytest.mark.parametrize("beta", [0.5, 1.005, 1.5, 3.0])
 def test_rows_of_a_power_loss_sum_to_1_to_the_last_digits(beta: float) -> None:
     rng, loss = np.random.default_rng(0), br.losses.Power(beta)
