@@ -266,13 +266,6 @@ def test_warning_states_residual_and_gap_if_max_passes_is_reached() -> None:
     assert result.certificate.residual > 1e-10
 
 
-def test_the_warning_names_smoothing_where_predictions_near_0_have_losses_beyond_floating_point() -> None:
-    p = [[1e-200, 1 - 1e-200], [1e-100, 1], [1e-90, 1], [0.5, 0.5]]
-    with pytest.warns(br.NotConvergedWarning, match="pass zeros=1e-6 if the reason is predictions close to 0"):
-        br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5))
-    assert br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), zeros=1e-6).converged
-
-
 def change_fields(path: Path, **changes: Any) -> None:
     document = json.loads(path.read_text())
     document.update(changes)

@@ -250,6 +250,15 @@ def test_unbounded_spherical_adjustment_warns_if_one_different_row_prevents_conv
     assert_certified(br.adjust(p, [0.1, 0.8, 0.1], loss="spherical"))
 
 
+def test_the_warning_names_smoothing_where_predictions_near_0_have_losses_beyond_floating_point() -> None:
+    p = [[1e-200, 1 - 1e-200], [1e-100, 1], [1e-90, 1], [0.5, 0.5]]
+    with pytest.warns(br.NotConvergedWarning, match="pass zeros=1e-6 if the reason is predictions close to 0"):
+        br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5))
+    assert br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), zeros=1e-6).converged
+    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The certificate"):
+        br.adjust(p, [0.9, 0.1], loss=br.losses.Power(1.5), max_passes=1)
+
+
 def test_rows_of_an_unbounded_spherical_adjustment_that_stopped_early_sum_to_1_and_can_be_applied_again() -> None:
     rng = np.random.default_rng(0)
     n_stopped = 0
