@@ -139,6 +139,13 @@ def test_root_finding_stops_where_the_value_is_within_the_tolerance() -> None:
     assert n_calls <= 6
 
 
+@pytest.mark.parametrize("loss", [br.losses.Brier(), br.losses.WeightedBrier([1.0, 2.0, 3.0, 1e-3])], ids=str)
+def test_dual_points_that_are_very_far_apart_give_the_largest_one_all_probability(loss: Loss) -> None:
+    for size in (1e3, 1e18, 1e30):
+        a = loss.row_map(size * np.array([[0.0, -1.0, -3.0, -2.0], [-5.0, -4.0, 7.0, -7.0]]))
+        np.testing.assert_array_equal(a, [[1, 0, 0, 0], [0, 0, 1, 0]])
+
+
 def test_the_projection_of_a_quadratic_loss_ends_as_soon_as_no_class_would_lower_the_objective(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,9 +19,14 @@ def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
     monotonically and only remove classes from the support, so the method ends after at most k rounds; 3 to 5 are usual.
     """
     width = 1.0 if spread is None else spread
+    scaled = z / width
+    top = scaled.argmax(axis=1)
     # The largest entry is subtracted, so that a large common constant does not round the differences.
-    z = z - (z / width).max(axis=1, keepdims=True) * width
+    z = z - scaled[np.arange(len(z)), top][:, None] * width
+    # Both are at least the solution: theta if no class were clipped, and theta if the largest entry alone were 1. The
+    # first one may be huge, and then has too few digits to come back from.
     theta = (1.0 - z.sum(axis=1, keepdims=True)) / (z.shape[1] if spread is None else spread.sum())
+    theta = np.minimum(theta, 1.0 if spread is None else 1.0 / spread[top][:, None])
     for _ in range(z.shape[1] + 1):
         a = z + theta * width
         np.maximum(a, 0.0, out=a)
