@@ -257,6 +257,8 @@ def test_the_warning_names_smoothing_where_predictions_near_0_have_losses_beyond
     assert br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), zeros=1e-6).converged
     with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The certificate"):
         br.adjust(p, [0.9, 0.1], loss=br.losses.Power(1.5), max_passes=1)
+    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The certificate"):
+        br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), max_passes=1, zeros=1e-3)
 
 
 def test_rows_of_an_unbounded_spherical_adjustment_that_stopped_early_sum_to_1_and_can_be_applied_again() -> None:

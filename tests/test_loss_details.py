@@ -146,6 +146,14 @@ def test_dual_points_that_are_very_far_apart_give_the_largest_one_all_probabilit
         np.testing.assert_array_equal(a, [[1, 0, 0, 0], [0, 0, 1, 0]])
 
 
+def test_rounding_of_the_largest_entry_does_not_clip_all_of_a_row() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1e16, 1e18, 1e30):
+        spread = 10.0 ** rng.uniform(-1, 2, size=4)
+        a = onto_simplex(size * rng.normal(size=(200, 4)), spread)
+        np.testing.assert_allclose(a.sum(axis=1), 1, atol=1e-15)
+
+
 def test_the_projection_of_a_quadratic_loss_ends_as_soon_as_no_class_would_lower_the_objective(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

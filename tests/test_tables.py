@@ -411,7 +411,7 @@ def test_output_that_a_later_run_would_read_as_input_is_refused(
         (["f/in.csv", "f/s*/in.csv"], "f/s2/"),
         ("f/s*/../*.csv", "f/out.csv"),
     ):
-        with pytest.raises(BadOption, match=r"(out|s2|in2).* matches the input pattern"):
+        with pytest.raises(BadOption, match=r"(out|s2|in2).* matches the input pattern (f/|link/|/)"):
             br.adjust(where, RATES, out=out)
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "f" / "in2.csv").symlink_to(tmp_path / "new.csv")

@@ -89,7 +89,8 @@ def summarise(outcomes: Sequence[dict[str, Any]], seed: int) -> tuple[str, bool]
     counts = {kind: sum(found[check] for check in checks) for kind, checks in KINDS.items()}
     answers = [outcome for outcome in outcomes if outcome["answered"]]
     stopped = [outcome for outcome in answers if not outcome["converged"]]
-    share = sum(not outcome["beyond_float64"] for outcome in stopped) / max(len(answers), 1)
+    solvable = sum(not outcome["beyond_float64"] for outcome in answers)
+    share = sum(not outcome["beyond_float64"] for outcome in stopped) / max(solvable, 1)
     slowest = max((outcome["seconds"] for outcome in outcomes), default=0.0)
     parts = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     text = (

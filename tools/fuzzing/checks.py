@@ -79,7 +79,7 @@ def run_case(problem: Problem, *, everything: bool = False) -> Outcome:
             return outcome
         outcome.answered = True
         outcome.converged = result.converged or "max_passes" in problem.options
-        outcome.beyond_float64 = not outcome.converged and problem.beyond_float64
+        outcome.beyond_float64 = problem.beyond_float64
         rng = np.random.default_rng([problem.seed, problem.case, 1])
         draws = {name: rng.random() for name in SHARES}
         for name, check in CHECKS.items():

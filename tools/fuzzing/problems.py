@@ -141,8 +141,8 @@ class Problem:
         """Whether float64 may have too few digits for a shift that meets the tolerance, judged by the input alone.
 
         One reason is a label whose loss under a prediction is so large that adding the shift loses the digits that
-        decide the rates (Power with beta below 1 and probabilities near 0). The other is a row with so little weight
-        that an unbounded spherical answer would need entries in the millions.
+        decide the rates (Power with beta below 1 and probabilities near 0). The other is a row with so little weight,
+        or none, that an unbounded spherical answer would need entries in the millions.
         """
         tol = float(self.options.get("tol", 1e-10))
         if self.formula.name == "spherical" and not self.bounded:

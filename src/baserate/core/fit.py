@@ -191,11 +191,26 @@ def drop_unpredicted_classes(search: Search) -> Search:
 
 def search_shift(search: Search) -> Search:
     """Newton's method on all rows."""
+    if search.dual.kept_rate_set.ball is not None and not search.dual.model.keeps_all_classes:
+        search = _try_without_shift(search)
+        if search.solution is not None:
+            return search
     start, stop, is_flat = search.start, search.stop, search.dual.model.loss.flat_at_zero
     if search.has_pinned_zeros or is_flat:
         # On the way to a limit at infinity the error falls for ever, and under a flat loss it stops falling.
         start = start._replace(order=0)
     return replace(search, solution=search_from(search, start, stop.at_most(_PLAIN_PASSES) if is_flat else stop))
+
+
+def _try_without_shift(search: Search) -> Search:
+    """Without the dropped classes, the mean may already lie in the ball.
+
+    Newton's method would only come close to that solution, because the support function has a kink there.
+    """
+    point = search.dual.evaluate(search.survey, np.zeros_like(search.kept_mean))
+    is_solution = Target(search.stop.tol, search.stop.max_passes).satisfied(point)
+    solution = Solution(point, n_passes=0, converged=True) if is_solution else None
+    return replace(search, solution=solution, other_passes=search.other_passes + 1)
 
 
 def follow_to_limit(search: Search) -> Search:
@@ -343,7 +358,7 @@ def _warn_not_converged(search: Search) -> None:
     point, tol = solution.point, search.stop.tol
     passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
     advice, options = f"raise {_MAX_PASSES} or {_TOL}", [_MAX_PASSES, _TOL]
-    if search.dual.model.loss.pins_zeros:
+    if search.dual.model.loss.pins_zeros and not search.dual.model.reading.smoothing:
         advice, options = f"{advice}, or pass {_ZEROS} if the reason is predictions close to 0", [*options, _ZEROS]
     warn(
         NotConvergedWarning(

@@ -21,7 +21,10 @@ _POOR, _GOOD = 0.25, 0.75  # A smaller share of the predicted gain shrinks the r
 _SHRINK, _WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
 _OVERSHOOT = 1.2  # A step may be longer than the radius by this factor.
 _CONFIRMED = 0.9  # With this share of the predicted gain, the model describes the function well.
-_ACCEPTED = 0.1  # With this share, the step is taken. Where rounding makes plateaus, a step of less leads astray.
+# With this share, the step is taken. Log loss with rates of 1e-13 shows why it is not smaller: a step with 1e-4 of the
+# predicted gain pushed a class so far that its probability underflowed, and the way back has no slope. (Compiled code
+# leaves steps below _POOR to the general method.)
+_ACCEPTED = 0.1
 _NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
 _SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
 _PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
@@ -262,8 +265,8 @@ def _propose(
         length, predicted = _length(step, metric), _predicted_gain(point, rate_set, new)
         if (length <= _OVERSHOOT * radius and predicted > 0) or not step.any():
             return new, predicted, damping
-        if length <= _OVERSHOOT * radius:  # short enough, but not uphill
-            damping *= 10.0
+        if length <= _OVERSHOOT * radius:
+            damping *= 10.0  # The step is short enough but not uphill, so its length cannot tell the right damping.
             continue
         # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
         pull = metric @ step

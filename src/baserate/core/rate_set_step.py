@@ -82,9 +82,9 @@ class _BoxStep:
         """
         guess = np.sign(self.shift - self.rate_set.margin(self.shift)).astype(np.int8)
         state = np.where(self.rate_set.fixed, np.int8(1), guess)
+        if state.all():
+            return self._one_by_one(state)
         for _ in range(_PIVOTING_ROUNDS):
-            if state.all():  # without a free class the rates need not sum to 1
-                break
             x, t = self._solve_for_state(state)
             wrong, below, above = self._wrong_sign(state, x), *self._violations(state, t)
             if not (wrong | (below > 0) | (above > 0)).any():

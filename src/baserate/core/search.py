@@ -143,12 +143,6 @@ def search_from(search: Search, start: Start, stop: Stop) -> Solution:
     limit = stop.at_most(_LEARNED_PASSES) if start.learned else stop
     target = Target(limit.tol, limit.max_passes, ceiling)
     evaluate = partial(_evaluate_with_learned_curvature if start.learned else _evaluate, dual, survey)
-    if rate_set.ball is not None and not model.keeps_all_classes:
-        # Without the dropped classes, the mean may lie in the ball at shift 0. Newton's method only comes close to it,
-        # because the support function has a kink there.
-        unshifted = dual.evaluate(survey, np.zeros_like(rate_set.low))
-        if target.satisfied(unshifted):
-            return Solution(unshifted, n_passes=1, converged=True)
     at = search.mean_start.shift if start.at is None else start.at
     lengths = metric(model, rate_set, search.mean_start.wanted)
     solution = maximise(evaluate, at, lengths, rate_set, target, order=start.order)

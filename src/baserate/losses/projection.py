@@ -22,7 +22,9 @@ def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
     scaled = z / width
     top = scaled.argmax(axis=1)
     # The largest entry is subtracted, so that a large common constant does not round the differences.
-    z = z - scaled[np.arange(len(z)), top][:, None] * width
+    rows = np.arange(len(z))
+    z = z - scaled[rows, top][:, None] * width
+    z[rows, top] = 0.0  # not a rounding error below 0
     # Both are at least the solution: theta if no class were clipped, and theta if the largest entry alone were 1. The
     # first one may be huge, and then has too few digits to come back from.
     theta = (1.0 - z.sum(axis=1, keepdims=True)) / (z.shape[1] if spread is None else spread.sum())

@@ -243,7 +243,7 @@ def _project(v: FloatArray, scale: FloatArray, low: FloatArray, high: FloatArray
     # interpolation between the kinks.
     kinks = np.sort(np.concatenate([scale * (low - v), scale * (high - v)]))
 
-    def clipped(theta: FloatArray) -> FloatArray:  # not by np.clip, which takes longer than all the rest of the step
+    def clipped(theta: FloatArray | float) -> FloatArray:  # not by np.clip, whose overhead is half of the time
         return np.minimum(np.maximum(v + theta / scale, low), high)
 
     sums = clipped(kinks[:, None]).sum(axis=1)

@@ -122,15 +122,22 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
         return None if inside is None else f"{inside} is in the input folder {text}"
     if Path(text).exists() or not glob.has_magic(text):
         return None
-    before, up, rest = text.rpartition("/../")
-    if up and glob.has_magic(before):  # replace what comes before by the folders that it matches now
-        matched = glob.glob(f"{before}/..", recursive=True)  # noqa: PTH207  # Path.glob refuses absolute patterns
-        return later_input([f"{glob.escape(os.fspath(real_path(one)))}/{rest}" for one in matched], paths)
-    start = _without_wildcards(text)
-    folder, pattern = real_path(start), PurePosixPath(text).parts[len(start.parts) :]
-    below = (path for path in paths if path.is_relative_to(folder))
-    matching = next((path for path in below if _matches(pattern, path.relative_to(folder).parts)), None)
+    matching = _first_match(text, paths)
     return None if matching is None else f"{matching} matches the input pattern {text}"
+
+
+def _first_match(pattern: str, paths: Sequence[Path]) -> Path | None:
+    """The first of some real paths that a glob pattern matches. They need not exist."""
+    before, up, rest = pattern.rpartition("/../")
+    if up and glob.has_magic(before):
+        # A real path has no "..", so what comes before is replaced by the folders that it matches now.
+        folders = glob.glob(f"{before}/..", recursive=True)  # noqa: PTH207  # Path.glob refuses absolute patterns
+        found = (_first_match(f"{glob.escape(os.fspath(real_path(one)))}/{rest}", paths) for one in folders)
+        return next((path for path in found if path is not None), None) if glob.has_magic(rest) else None
+    start = _without_wildcards(pattern)
+    folder, parts = real_path(start), PurePosixPath(pattern).parts[len(start.parts) :]
+    below = (path for path in paths if path.is_relative_to(folder))
+    return next((path for path in below if _matches(parts, path.relative_to(folder).parts)), None)
 
 
 def _matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
