@@ -295,7 +295,7 @@ class TestAdjustedClassifier:
             (RandomForestClassifier(20, class_weight="balanced", min_samples_leaf=100), {"sample_weight": True}),
             (SVC(probability=True, class_weight="balanced"), {}),
             (SVC(probability=True), {"sample_weight": True}),
-            (BaggingClassifier(LogisticRegression(class_weight="balanced")), {}),
+            (BaggingClassifier(LogisticRegression(class_weight="balanced")), {"sample_weight": True}),
             (OneVsRestClassifier(LogisticRegression(class_weight="balanced")), {}),
             (FrozenEstimator(LogisticRegression().fit(X, Y == 1)), {}),
         ],

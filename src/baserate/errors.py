@@ -130,6 +130,10 @@ class NotAdaptedWarning(UserWarning):
     """A classifier has rates to adjust to, but has not been adapted yet."""
 
 
+class TrainingRatesWarning(UserWarning):
+    """The predictions of a classifier do not agree with the class rates for which it seems to be trained."""
+
+
 class NotConvergedWarning(RuntimeWarning):
     """The solver stopped before it reached the tolerance.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
-from baserate.estimators.training_rates import training_rates
+from baserate.estimators.training_check import warn_if_not_trained_for
+from baserate.estimators.training_rates import training_rates, training_rows
 from baserate.inputs.validation import as_rates, quoted
 from baserate.losses.base import Loss
 from baserate.rates import RatesLike
@@ -28,6 +30,14 @@ from baserate.support.arrays import FloatArray
 
 def _has_decision_function(self: AdjustedClassifier) -> bool:
     return hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
+
+
+def _unfitted(estimator: Any) -> Any:
+    """A copy of a classifier that can be trained."""
+    try:
+        return clone(estimator)
+    except RuntimeError:  # CatBoost's constructor copies lists of class weights, which scikit-learn's clone refuses
+        return deepcopy(estimator)
 
 
 class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -51,15 +61,17 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         As in :func:`adjust`.
     old_rates : array-like of shape (k,), dict or Series, optional
         For "prior": the class rates for which the classifier was trained. By default the frequencies of the labels
-        passed to ``fit``, weighted by ``sample_weight`` and by the ``class_weight`` of the wrapped classifier.
+        passed to ``fit``, after the samplers inside the wrapped classifier, weighted by ``sample_weight`` and by the
+        class weights of the classifier. If its predictions for the training rows do not agree with these rates, ``fit``
+        issues an ``errors.TrainingRatesWarning``. ``old_rates`` are not checked.
 
     Attributes
     ----------
     estimator_ : fitted classifier
     classes_ : array of shape (k,)
     training_rates_ : array of shape (k,) or None
-        The class rates for which the classifier was trained: ``old_rates``, or those of the labels and weights passed
-        to ``fit``. None if they cannot be determined; then "prior" requires ``old_rates``.
+        The class rates for which the classifier was trained: ``old_rates``, or those of the labels passed to ``fit``
+        after all samplers and weights. None if they cannot be determined; then "prior" requires ``old_rates``.
     adjustment_ : Adjustment or None
         The adjustment with its certificate; None before ``adapt``.
 
@@ -123,13 +135,17 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         self.adjustment_: Adjustment | None = None
         params = self._inner_fit_params(sample_weight, fit_params)
-        self.estimator_ = clone(self.estimator).fit(X, y, **params)
+        self.estimator_ = _unfitted(self.estimator).fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
         weights = [value for name, value in params.items() if name.rsplit("__", 1)[-1] == "sample_weight"]
-        self.training_rates_ = training_rates(self.estimator_, self.classes_, y, *(weights[:1] or [None]))
+        rows = training_rows(self.classes_, y, *(weights[:1] or [None]))
+        self.training_rates_ = training_rates(self.estimator_, rows)
         if self.old_rates is not None:
             k = len(self.classes_)
             self.training_rates_ = as_rates(self.old_rates, tuple(self.classes_.tolist()), k, what="old_rates")
+        elif self.method == "prior" and self.training_rates_ is not None:
+            probs = self._call_estimator("predict_proba", X)
+            warn_if_not_trained_for(self.training_rates_, rows, probs, type(self.estimator).__name__)
         if self.method == "prior" and self.rates is not None:
             self.adapt()
         return self
@@ -247,7 +263,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if old is None:
             raise BadOption(
                 f"the class rates for which {type(self.estimator).__name__} was trained cannot be determined: it is "
-                "frozen, or weights the classes in an unknown way; pass them as old_rates="
+                "frozen, or weights or samples the classes in an unknown way; pass them as old_rates="
             )
         probs = old[None] if X is None else self._call_estimator("predict_proba", X)
         reading = {"sample_weight": sample_weight, "normalize": True, "zeros": self.zeros}
