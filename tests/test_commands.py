@@ -118,6 +118,17 @@ def test_every_form_of_rates_is_accepted(folder: Path) -> None:
         np.testing.assert_allclose([one["shift"] for one in found["classes"]], shift, atol=1e-9)
 
 
+def test_design_effect_of_a_survey_is_accepted_for_counts_only(folder: Path) -> None:
+    counts = ("fit", "in.csv", "--rates", "counts:cat=20,dog=50,owl=30", "--design-effect", "1.9")
+    found = json.loads(run(folder, *counts, "--json").stdout)
+    shift = br.adjust(predictions(), br.Rates.from_counts([20, 50, 30], design_effect=1.9)).shift
+    np.testing.assert_allclose([one["shift"] for one in found["classes"]], shift, atol=1e-9)
+    process = run(folder, "fit", "in.csv", "--rates", RATES, "--design-effect", "1.9", code=1)
+    assert "leave out --design-effect" in process.stderr
+    process = run(folder, *counts[:-1], "0", code=1)
+    assert "--design-effect must be a number of at least 1, such as 1.9, not 0.0" in process.stderr
+
+
 def test_fit_apply_and_prior_give_the_results_of_the_library(folder: Path) -> None:
     fitted = run(folder, "fit", "in.parquet", "--rates", RATES, "--save-shift", "shift.json")
     assert "converged in" in fitted.stdout

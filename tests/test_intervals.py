@@ -92,3 +92,61 @@ def test_surveys_are_covered_in_many_simulations(k: int, m: int, n: int) -> None
     cell = simulate(k, m, n, draws=20_000, seed=2)
     assert cell.covered >= CONFIDENCE - 3 * cell.standard_error
     assert cell.width <= cell.bonferroni + 1e-12
+
+
+def cluster_survey(rng: np.random.Generator, rate: float, icc: float, clusters: int, size: int) -> list[int]:
+    """The counts in a survey of whole clusters, whose own rates differ as much as the intraclass correlation says."""
+    spread = 1 / icc - 1
+    own_rates = rng.beta(rate * spread, (1 - rate) * spread, clusters)
+    positives = int(rng.binomial(size, own_rates).sum())
+    return [clusters * size - positives, positives]
+
+
+@pytest.mark.parametrize("batch", [300, 20_000])
+def test_cluster_samples_are_covered_with_their_design_effect_and_not_without(batch: int) -> None:
+    rng, rate, n_simulations = np.random.default_rng(0), 0.2, 2000
+    covered = {1.0: 0, 1 + (10 - 1) * 0.1: 0}
+    for _ in range(n_simulations):
+        counts, truth = cluster_survey(rng, rate, 0.1, 40, 10), rng.binomial(batch, rate) / batch
+        for effect in covered:
+            low, high = br.Rates.from_counts(counts, design_effect=effect).bounds(batch)
+            covered[effect] += low[1] <= truth <= high[1]
+    shares = {effect: count / n_simulations for effect, count in covered.items()}
+    assert shares[1.9] >= 0.95
+    assert shares[1.0] < 0.93
+
+
+def test_population_rates_are_covered_by_cluster_samples_with_their_design_effect() -> None:
+    rng, rate, n_simulations = np.random.default_rng(1), 0.05, 2000
+    covered = {1.0: 0, 1.9: 0}
+    for _ in range(n_simulations):
+        counts = cluster_survey(rng, rate, 0.1, 40, 10)
+        for effect in covered:
+            low, high = br.Rates.from_counts(counts, design_effect=effect).bounds()
+            covered[effect] += low[1] <= rate <= high[1]
+    assert covered[1.9] / n_simulations >= 0.95
+    assert covered[1.0] / n_simulations < 0.93
+
+
+@pytest.mark.parametrize("counts", [[170, 30], [198, 2], [200, 0], [60, 90, 50]])
+@pytest.mark.parametrize("batch", [10, 1000, None])
+def test_a_design_effect_of_2_means_half_as_many_cases(counts: list[int], batch: int | None) -> None:
+    whole = br.Rates.from_counts(counts, design_effect=2).bounds(batch)
+    half = br.Rates.from_counts([count // 2 for count in counts]).bounds(batch)
+    np.testing.assert_allclose(whole, half, atol=1e-12)
+
+
+def test_effective_counts_are_rounded_to_wider_bounds() -> None:
+    # 13 of 200 cases with a design effect of 1.9 are 6.8 of 105.3: between 6 and 7 of 105.
+    low, high = br.Rates.from_counts([187, 13], design_effect=1.9).bounds(500)
+    assert high[1] == br.Rates.from_counts([98, 7]).bounds(500)[1][1]
+    assert low[1] == br.Rates.from_counts([99, 6]).bounds(500)[0][1]
+    # 19 / 1.9 is 10 up to rounding.
+    exact, plain = br.Rates.from_counts([171, 19], design_effect=1.9), br.Rates.from_counts([90, 10])
+    np.testing.assert_array_equal(exact.bounds(500), plain.bounds(500))
+
+
+def test_a_survey_of_less_than_one_effective_case_says_nothing() -> None:
+    low, high = br.Rates.from_counts([3, 2], design_effect=10).bounds(50)
+    assert low.tolist() == [0, 0]
+    assert high.tolist() == [1, 1]

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +90,10 @@ def test_bounds_and_members_of_balls_agree_with_hand_calculations() -> None:
         (
             Rates.from_counts([1200, 3]),
             "Rates counted in a survey of 1,203 cases: class 0 1200, class 1 3; 95 % confidence",
+        ),
+        (
+            Rates.from_counts([1200, 3], design_effect=1.9),
+            "Rates counted in a survey of 1,203 cases: class 0 1200, class 1 3; 95 % confidence, design effect 1.9",
         ),
         (Rates.from_labels(["x", "y", "x"], 0.9), "Rates counted in a survey of 3 cases: x 2, y 1; 90 % confidence"),
         (
@@ -296,6 +302,19 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
         BadRates,
         "the rates have the classes 'a', 'b', 'd', but the columns are 'a', 'b', 'c'",
     ),
+    *(
+        (
+            partial(Rates.from_counts, [5, 5], design_effect=effect),
+            BadRates,
+            f"must be a number of at least 1, such as 1.9, not {effect!r}",
+        )
+        for effect in (0, -1.9, 0.5, float("nan"), float("inf"), None, True, "2")
+    ),
+    (
+        lambda: Rates.parse("0.2,0.8", design_effect=1.9),
+        BadRates,
+        "design_effect is for the counts of a survey, but these are other rates: '0.2,0.8'; leave out design_effect",
+    ),
     (lambda: br.adjust(P, Rates.between(0.4, 0.5)), BadRates, "the lower bounds sum to 1.2, but class rates sum to 1"),
 ]
 
@@ -329,3 +348,15 @@ def test_rates_that_sum_to_one_up_to_rounding_are_not_changed() -> None:
 def test_smoothing_by_one_or_more_is_refused(zeros: float) -> None:
     with pytest.raises(BadOption, match=rf"zeros must be 'keep' or a number between 0 and 1\b.*, not {zeros!r}"):
         br.adjust(P, [0.2, 0.3, 0.5], zeros=zeros)
+
+
+def test_design_effects_are_used_stated_and_saved(tmp_path: Path) -> None:
+    y = [0] * 50 + [1] * 30 + [2] * 20
+    known = Rates.from_labels(y, 0.9, design_effect=2, classes=[0, 1, 2])
+    for same in (Rates.from_counts([50, 30, 20], 0.9, design_effect=2), Rates.parse("counts:50,30,20", 0.9, 2)):
+        np.testing.assert_array_equal(same.bounds(100), known.bounds(100))
+    result = br.adjust(P, known)
+    assert "with about 90 % confidence, if the survey has a design effect of at most 2 and these rows" in repr(result)
+    result.save(tmp_path / "shift.json")
+    assert repr(br.load(tmp_path / "shift.json").certificate.known) == repr(known)
+    assert "design_effect" not in Rates.from_counts([50, 30, 20]).to_json()  # earlier versions can read it

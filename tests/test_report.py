@@ -99,6 +99,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "named": {"rates": {"a": 0.5, "b": 0.3, "c": 0.2}, "classes": ["a", "b", "c"]},
     "bounds": {"rates": br.Rates.between({"a": 0.5}, {"a": 0.6}), "classes": ["a", "b", "c"]},
     "survey": {"rates": br.Rates.from_counts([50, 30, 20], 0.9)},
+    "clusters": {"rates": br.Rates.from_counts([50, 30, 20], design_effect=1.9)},
     "near": {"rates": br.Rates.near([0.5, 0.3, 0.2], 0.05, metric="chi2")},
     "population": {"rates": br.Rates.of_population([0.5, 0.3, 0.2])},
     "unbounded": {"rates": [0.5, 0.3, 0.2], "loss": "brier", "bounded": False},

@@ -69,7 +69,7 @@ class Invocation:
     @cached_property
     def rates(self) -> Rates:
         """The new rates."""
-        return Rates.parse(self["rates"], self["confidence"])
+        return Rates.parse(self["rates"], self["confidence"], self["design_effect"])
 
     def progress(self) -> AbstractContextManager[Progress]:
         """The progress bar of the command."""

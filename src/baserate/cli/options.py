@@ -78,6 +78,14 @@ reading = combined(
         show_default=True,
         help="Confidence level for survey counts and rates of a population.",
     ),
+    click.option(
+        "--design-effect",
+        type=float,
+        default=1.0,
+        show_default=True,
+        metavar="EFFECT",
+        help="Design effect of survey counts, at least 1. For clusters of m cases: 1 + (m - 1) * ICC.",
+    ),
 )
 dialect = combined(
     click.option("--delimiter", help="Separator of the columns of CSV files.  [default: comma; tab for .tsv]"),

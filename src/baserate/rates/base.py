@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.errors import BadLabels, BadOption, BadRates
+from baserate.errors import BadLabels, BadOption, BadRates, Option
 from baserate.inputs.validation import (
     as_classes,
     as_rates,
@@ -27,6 +27,7 @@ from baserate.support.arrays import FloatArray
 from baserate.support.text import printable, shortened
 
 _SHOWN = 6  # classes that are printed
+DESIGN_EFFECT = Option("design_effect")
 _MAX_BATCH = 2**53  # Larger whole numbers are not exact as floats.
 
 
@@ -129,7 +130,11 @@ class Rates(ABC):
 
     @staticmethod
     def from_counts(
-        counts: ArrayLike | Mapping[Any, int], confidence: float = 0.95, *, classes: Sequence[Any] | None = None
+        counts: ArrayLike | Mapping[Any, int],
+        confidence: float = 0.95,
+        *,
+        design_effect: float = 1.0,
+        classes: Sequence[Any] | None = None,
     ) -> Rates:
         """Class rates from a survey that counted the cases of each class.
 
@@ -144,17 +149,32 @@ class Rates(ABC):
         counts : array-like of int of shape (k,) or dict
             Number of cases of each class. A class that is missing from the dict has count 0.
         confidence : float, default 0.95
+        design_effect : float, default 1.0
+            How many times larger the variance of the survey's rates is than that of a simple random sample of as many
+            cases; at least 1. For cluster sampling, where whole clusters of m cases (households, schools, hospitals)
+            are drawn, it is ``1 + (m - 1) * ICC``, where ICC is the intraclass correlation: 1.9 for clusters of 10
+            cases and a correlation of 0.1. The counts are divided by it, and the confidence becomes approximate.
         classes : sequence, optional
             Class names, in the order of the columns.
 
         Notes
         -----
         If the survey was drawn from the batch itself, the bounds are still valid, but wider than necessary.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> br.Rates.from_counts([187, 13]).bounds(batch_size=500)
+        (array([0.884, 0.03 ]), array([0.97 , 0.116]))
+        >>> br.Rates.from_counts([187, 13], design_effect=1.9).bounds(batch_size=500)
+        (array([0.862, 0.018]), array([0.982, 0.138]))
         """
-        return _build("counts", classes, counts=counts, confidence=confidence)
+        return _build("counts", classes, counts=counts, confidence=confidence, design_effect=design_effect)
 
     @staticmethod
-    def from_labels(y: ArrayLike, confidence: float = 0.95, *, classes: Sequence[Any] | None = None) -> Rates:
+    def from_labels(
+        y: ArrayLike, confidence: float = 0.95, *, design_effect: float = 1.0, classes: Sequence[Any] | None = None
+    ) -> Rates:
         """Class rates from the labels of a survey; see :meth:`from_counts`.
 
         If the labels are those of the adjusted rows, use ``Rates.exact(br.theory.class_rates(y, n_classes))`` instead.
@@ -164,10 +184,12 @@ class Rates(ABC):
         y : array-like of shape (m,)
             Labels. Whole numbers are column numbers, unless ``classes`` is given.
         confidence : float, default 0.95
+        design_effect : float, default 1.0
+            As in :meth:`from_counts`.
         classes : sequence, optional
             Class names, in the order of the columns.
         """
-        return _build("counts", classes, counts=_count_labels(y), confidence=confidence)
+        return _build("counts", classes, counts=_count_labels(y), confidence=confidence, design_effect=design_effect)
 
     @staticmethod
     def of_population(
@@ -188,7 +210,7 @@ class Rates(ABC):
         return _build("population", classes, values=values, confidence=confidence)
 
     @staticmethod
-    def parse(text: str, confidence: float = 0.95) -> Rates:
+    def parse(text: str, confidence: float = 0.95, design_effect: float = 1.0) -> Rates:
         """Parse rates from a string, as on the command line.
 
         Parameters
@@ -204,6 +226,8 @@ class Rates(ABC):
             - the path of a CSV file (``class,rate``, ``class,low,high`` or ``class,count``) or of a JSON file.
         confidence : float, default 0.95
             Confidence for a survey or a population.
+        design_effect : float, default 1.0
+            Design effect of a survey, as in :meth:`from_counts`; an error for other rates unless it is 1.
 
         Examples
         --------
@@ -216,6 +240,14 @@ class Rates(ABC):
         kind, numbers, classes = parse_rates(text)
         if kind in ("counts", "population"):
             numbers = {**numbers, "confidence": confidence}
+        if kind == "counts":
+            numbers = {**numbers, "design_effect": design_effect}
+        elif design_effect != 1:
+            raise BadRates(
+                f"{DESIGN_EFFECT} is for the counts of a survey, but these are other rates: {quoted_name(text)}; "
+                f"leave out {DESIGN_EFFECT}",
+                options=[DESIGN_EFFECT],
+            )
         return _build(kind, classes, **numbers)
 
     @property

@@ -15,25 +15,40 @@ import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
 
+_ROUNDING = 1e-9  # Relative to one case. An effective count of 10.000000000000002 is 10.
 _CHUNK = 256  # Number of terms of a tail that are summed at a time.
 
 
-def batch_bounds(counts: IndexArray, batch_size: int, confidence: float) -> tuple[FloatArray, FloatArray]:
+def batch_bounds(
+    counts: IndexArray, batch_size: int, confidence: float, design_effect: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """Joint bounds for all class rates in a batch, from the counts of a survey."""
-    m, tail = int(counts.sum()), _tail(len(counts), confidence)
-    high = [_largest_count(int(x), m, batch_size, tail) for x in counts]
-    low = [batch_size - _largest_count(m - int(x), m, batch_size, tail) for x in counts]
+    tail = _tail(len(counts), confidence)
+    # Effective counts are rounded such that the bounds get wider: the formula needs whole numbers.
+    m = int(np.floor(counts.sum() / design_effect + _ROUNDING))
+    inside, outside = (
+        np.minimum(np.ceil(x / design_effect - _ROUNDING), m).astype(int).tolist()
+        for x in (counts, counts.sum() - counts)
+    )
+    high = [_largest_count(x, m, batch_size, tail) for x in inside]
+    low = [batch_size - _largest_count(x, m, batch_size, tail) for x in outside]
     return np.array(low) / batch_size, np.array(high) / batch_size
 
 
-def population_bounds(counts: IndexArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Joint bounds for all class rates in the population, from the counts of a survey (Clopper and Pearson)."""
+def population_bounds(
+    counts: IndexArray, confidence: float, design_effect: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Joint bounds for all class rates in the population, from the counts of a survey (Clopper and Pearson).
+
+    With a design effect, they are those of effective counts (E. L. Korn and B. I. Graubard, Confidence intervals for
+    proportions with small expected number of positive counts estimated from survey data, Survey Methodology 24, 1998).
+    """
     from scipy.special import betaincinv
 
-    m, tail = int(counts.sum()), _tail(len(counts), confidence)
-    x = counts.astype(np.float64)
-    low = np.where(x > 0, betaincinv(np.maximum(x, 1.0), m - x + 1.0, tail), 0.0)
-    high = np.where(x < m, betaincinv(x + 1.0, np.maximum(m - x, 1.0), 1.0 - tail), 1.0)
+    tail = _tail(len(counts), confidence)
+    x, others = counts / design_effect, (counts.sum() - counts) / design_effect
+    low = np.where(x > 0, betaincinv(np.where(x > 0, x, 1.0), others + 1.0, tail), 0.0)
+    high = np.where(others > 0, betaincinv(x + 1.0, np.where(others > 0, others, 1.0), 1.0 - tail), 1.0)
     return low, high
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.validation import as_rates, class_label, is_number, one_per_class, quoted_name
-from baserate.rates.base import Rates
+from baserate.rates.base import DESIGN_EFFECT, Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import FloatArray
@@ -157,12 +157,13 @@ class SurveyCounts(_Sampled):
     kind = "counts"
     assumption = "the survey and these rows are random samples from the same population"
     counts: Any
+    design_effect: Any = 1.0
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:
-            bounds = population_bounds(self.counts, self.confidence)
+            bounds = population_bounds(self.counts, self.confidence, self.design_effect)
         else:
-            bounds = batch_bounds(self.counts, batch_size, self.confidence)
+            bounds = batch_bounds(self.counts, batch_size, self.confidence, self.design_effect)
         return _box_around(self.counts / self.counts.sum(), bounds)
 
     def estimate(self) -> FloatArray:
@@ -172,7 +173,30 @@ class SurveyCounts(_Sampled):
     def describe(self) -> str:
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
         counts, confidence = _list_numbers(self, self.counts), _percent(self.confidence)
-        return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {counts}; {confidence} confidence"
+        text = f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {counts}; {confidence} confidence"
+        return text if self.design_effect == 1 else f"{text}, design effect {self.design_effect:.4g}"
+
+    def condition(self, *, approximate: bool = False) -> str:
+        if self.design_effect == 1:
+            return super().condition(approximate=approximate)
+        return (
+            f"with about {_percent(self.confidence)} confidence, if the survey has a design effect of at most "
+            f"{self.design_effect:.4g} and these rows are a random sample from the same population"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        # Without a design effect the description is that of earlier versions, which can then read it.
+        return {name: value for name, value in super().to_json().items() if name != "design_effect" or value != 1}
+
+    def _validated(self) -> Self:
+        effect = self.design_effect
+        if not is_number(effect) or not 1 <= float(effect) < np.inf:
+            raise BadRates(
+                f"{DESIGN_EFFECT} must be a number of at least 1, such as 1.9, not {quoted_name(effect)}; use 1 for "
+                "a survey that is more precise than a simple random sample, such as a stratified one",
+                options=[DESIGN_EFFECT],
+            )
+        return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         given = self.counts
@@ -185,7 +209,8 @@ class SurveyCounts(_Sampled):
             raise BadRates("a count is None; use 0 for a class without cases")
         counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
         _check_counts(counts, classes)
-        return replace(self, counts=counts.astype(np.int64), confidence=float(self.confidence))
+        confidence, effect = float(self.confidence), float(self.design_effect)
+        return replace(self, counts=counts.astype(np.int64), confidence=confidence, design_effect=effect)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
