@@ -118,6 +118,21 @@ def test_every_form_of_rates_is_accepted(folder: Path) -> None:
         np.testing.assert_allclose([one["shift"] for one in found["classes"]], shift, atol=1e-9)
 
 
+def test_summary_of_a_small_batch_names_rates_of_a_population_as_they_are_typed(folder: Path) -> None:
+    expected = (
+        r"the rates of 60 rows drawn at random vary by about \+-0\.13 \(95 %\) around those of their population; "
+        r"if the rates are a population's, pass --rates population:\.\.\.\n"
+    )
+    assert re.search(expected, run(folder, "fit", "in.csv", "--rates", RATES).stdout)
+    assert re.search(expected, run(folder, "check", "in.csv", "--rates", RATES).stdout)
+    population = run(folder, "fit", "in.csv", "--rates", f"population:{RATES}")
+    assert "drawn at random" not in population.stdout
+    found = json.loads(run(folder, "fit", "in.csv", "--rates", RATES, "--json").stdout)
+    assert found["rate_variation"] == pytest.approx(1.96 * np.sqrt(0.25 / 60))
+    found = json.loads(run(folder, "fit", "in.csv", "--rates", f"population:{RATES}", "--json").stdout)
+    assert found["rate_variation"] is None
+
+
 def test_design_effect_of_a_survey_is_accepted_for_counts_only(folder: Path) -> None:
     counts = ("fit", "in.csv", "--rates", "counts:cat=20,dog=50,owl=30", "--design-effect", "1.9")
     found = json.loads(run(folder, *counts, "--json").stdout)

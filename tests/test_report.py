@@ -85,6 +85,7 @@ def test_page_describes_every_kind_of_adjustment(tmp_path: Path) -> None:
         "0.001 was added to every probability first": br.adjust(p, [0.5, 0.3, 0.2], zeros=1e-3),
         "The predictions did not have to change": br.adjust(p, br.Rates.between(None, None)),
         "weighted mean log loss": br.adjust(p, [0.5, 0.3, 0.2], sample_weight=np.arange(1.0, len(p) + 1)),
+        "drawn at random vary by about +-": br.adjust(p[:30], [0.5, 0.3, 0.2]),
         "from_logits=True": br.adjust(np.log(p), [0.5, 0.3, 0.2], from_logits=True),
         "br.losses.Power(": br.adjust(p, [0.5, 0.3, 0.2], loss=br.losses.Power(1.5)),
         "Bounded adjustment for the ranked probability loss": br.adjust(p, [0.5, 0.3, 0.2], loss="ranked"),

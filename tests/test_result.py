@@ -48,6 +48,59 @@ def test_repr_of_prior_adjustment_says_that_the_loss_may_rise() -> None:
     assert "mean log loss may rise, by at most" in repr(worse)
 
 
+VARIATION = "drawn at random vary by about"
+
+
+def mean_and_rate(n: int, mean: float, rate: float) -> str:
+    return repr(br.adjust(np.tile([1 - mean, mean], (n, 1)), [1 - rate, rate]))
+
+
+@pytest.mark.parametrize(
+    ("n", "mean", "rate", "is_shown"),
+    [
+        (30, 0.5, 0.35, True),
+        (30, 0.9, 0.1, True),  # The loss falls anyway, but the guarantee is for exact rates.
+        (1000, 0.24, 0.2, True),  # ±0.025 is more than half of the change
+        (1000, 0.26, 0.2, False),  # and here less
+        (1000, 0.204, 0.2, False),  # a small change
+        (100_000, 0.2, 0.2, False),
+        (100_000, 0.202, 0.2, False),
+        (100_000, 0.4, 0.2, False),
+    ],
+)
+def test_small_batches_are_told_how_much_their_rates_vary(n: int, mean: float, rate: float, is_shown: bool) -> None:
+    assert (VARIATION in mean_and_rate(n, mean, rate)) == is_shown
+
+
+def test_the_variation_of_the_rates_is_that_of_random_samples() -> None:
+    text = mean_and_rate(30, 0.5, 0.35)
+    shares = np.random.default_rng(0).binomial(30, 0.35, 20_000) / 30
+    half_width = 1.96 * shares.std()
+    assert f"the rates of 30 rows {VARIATION.removesuffix(' about')} about +-{half_width:.2g} (95 %)" in text
+    assert "if the rates are a population's, pass rates=Rates.of_population(...)" in text
+
+
+def test_the_variation_of_the_rates_is_not_mentioned_where_it_does_not_apply() -> None:
+    for known in (br.Rates.of_population([0.5, 0.3, 0.2]), br.Rates.between(0.1, 0.6), br.Rates.from_counts([5, 3, 2])):
+        assert VARIATION not in repr(br.adjust(P, known))
+    assert VARIATION not in repr(br.prior_adjust(P, [0.2, 0.3, 0.5], [0.5, 0.3, 0.2]))
+
+
+def test_loss_of_small_batches_rises_with_rates_of_the_population_unless_they_are_stated_as_such() -> None:
+    rng, rates = np.random.default_rng(0), np.array([0.7, 0.3])
+    rises = {"exact": 0, "population": 0}
+    for _ in range(200):
+        y = (rng.random(30) < 0.3).astype(int)
+        positive = 1 / (1 + np.exp(1.125 - 1.5 * rng.normal(1.5 * y) - np.log(0.3 / 0.7)))
+        probs = np.column_stack([1 - positive, positive])
+        for name, known in (("exact", br.Rates.exact(rates)), ("population", br.Rates.of_population(rates))):
+            after = br.adjust(probs, known).probs
+            change = np.log(probs[np.arange(30), y]).mean() - np.log(after[np.arange(30), y]).mean()
+            rises[name] += change > 1e-12
+    assert rises["exact"] > 80
+    assert rises["population"] <= 10
+
+
 class Cells(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

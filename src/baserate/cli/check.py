@@ -12,14 +12,14 @@ from baserate.analysis.row_checks import Fault, RowCheck, check_rows
 from baserate.cli import options
 from baserate.cli.exit_handling import as_command_line, handled_errors
 from baserate.cli.invocation import Invocation
-from baserate.cli.output import json_facts, print_json, print_lines
+from baserate.cli.output import json_facts, print_json, print_lines, summary_lines
 from baserate.core.contracts import Engine
 from baserate.engines import open_rows
 from baserate.errors import respell
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
-from baserate.result.text import counted, summary
+from baserate.result.text import counted
 from baserate.support.text import shortened
 
 
@@ -74,7 +74,7 @@ def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str
         lines.append(f"  {number} exactly 0, and will stay 0 under log loss unless you pass --zeros")
     lines.append(f"  mean{' of the other rows' if found.faults else ''}: {means}")
     lines.append("  these rows cannot be adjusted as they are" if found.faults else "  all rows are valid")
-    return lines if result is None else [*lines, "", "Result of an adjustment:", *summary(result).split("\n")]
+    return lines if result is None else [*lines, "", "Result of an adjustment:", *summary_lines(result)]
 
 
 def _advice(fault: Fault) -> str:

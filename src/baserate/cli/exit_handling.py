@@ -38,6 +38,7 @@ _SPELLINGS = {
     Option("columns", "[...]"): "--columns NAME,NAME",
     Option("columns", "'name'"): "--columns NAME",
     Option("new_probs"): "IN",
+    Option("rates", "Rates.of_population(...)"): "--rates population:...",
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from baserate.cli.exit_handling import as_command_line
+from baserate.errors import respell
 from baserate.result import text
 from baserate.result.facts import facts, json_number
 from baserate.result.record import Result
@@ -19,7 +21,12 @@ def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool
     if as_json:
         print_json(json_facts(result) | more, err=err)
     elif not quiet:
-        print_lines([*text.summary(result).split("\n"), *lines], err=err)
+        print_lines([*summary_lines(result), *lines], err=err)
+
+
+def summary_lines(result: Result) -> list[str]:
+    """The lines of a summary, with options as they are typed on the command line."""
+    return respell(text.summary(result), [text.OF_POPULATION], as_command_line).split("\n")
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
@@ -42,7 +49,7 @@ def json_facts(result: Result) -> dict[str, Any]:
         "rows": about["n_rows"],
         "passes": about["n_passes"],
         **{name: about[name] for name in ("engine", "converged", "condition")},
-        **{name: json_number(about[name]) for name in ("loss_reduction", "gap", "residual")},
+        **{name: json_number(about[name]) for name in ("loss_reduction", "gap", "residual", "rate_variation")},
         "classes": [
             {"class": str(one["class"])} | {column: json_number(one[column]) for column in columns}
             for one in about["classes"]

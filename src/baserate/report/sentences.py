@@ -8,7 +8,7 @@ import numpy as np
 
 from baserate.analysis.row_changes import RowChanges
 from baserate.report.formatting import class_name, format_number, loss_phrase, shortened
-from baserate.result.text import counted
+from baserate.result.text import counted, rate_variation
 from baserate.support.arrays import FloatArray
 
 LEGEND = (
@@ -87,6 +87,12 @@ def caveats(about: dict[str, Any]) -> list[str]:
         )
     if about["rates_kind"] == "exact" and about["procedure"] != "prior":
         lines.extend(_wrong_rates(about))
+    if not np.isnan(about["rate_variation"]):
+        variation = rate_variation(about)
+        lines.append(
+            f"{variation[0].upper()}{variation[1:]}. If the requested rates are those of a population, state them as "
+            "such: Rates.of_population(...) in Python, population:... on the command line."
+        )
     if about["smoothing"]:
         lines.append(
             f"{about['smoothing']:g} was added to every probability first. The change of the loss is measured from "

@@ -12,12 +12,21 @@ if TYPE_CHECKING:
     from baserate.result.record import Result
 
 
+# When the chance variation of the rates of a batch is worth a line: always from five percentage points, because then
+# the guarantee for exact rates is misleading. Below, if it exceeds half of the change of the mean, because then the
+# true rates may be closer to the old mean than to the new one, and the loss may rise. But not if the variation or the
+# change is below half a percentage point, because then the loss hardly changes.
+_LARGE = 0.05
+_NEGLIGIBLE = 0.005
+
+
 def facts(result: Result) -> dict[str, Any]:
     """Everything that can be said about a result without reading its rows again.
 
     Numbers are not rounded; a number that does not exist is NaN. ``classes`` has one dictionary per class, whose
     ``class`` is the number of the column if ``classes_named`` is false. ``columns`` are the columns of a dataframe that
-    were selected among others, else None.
+    were selected among others, else None. ``rate_variation`` is by how much the class rates of so many random rows vary
+    around those of their population, as half of a 95 % interval; NaN if that does not matter here.
     """
     certificate, model = result.certificate, result.model
     weighted = certificate.batch_size != result.n_rows if result.source is None else result.source.weighted
@@ -47,10 +56,24 @@ def facts(result: Result) -> dict[str, Any]:
         "stated_rates": certificate.known.to_json(),
         "condition": certificate.known.condition(approximate=certificate.batch_size != result.n_rows),
         "confidence": certificate.confidence,
+        "rate_variation": _rate_variation(result),
         "classes_named": result.classes is not None,
         "classes": _class_facts(result),
         "active": [{"class": bound.of, "side": bound.side, "value": bound.value} for bound in result.active],
     }
+
+
+def _rate_variation(result: Result) -> float:
+    """Half of the 95 % interval of the class that varies most, if the rates are exact and this matters, else NaN."""
+    if result.certificate.known.kind != "exact" or result.procedure == "prior":
+        return float("nan")
+    # Rows of unequal weight vary more. Their effective number is not computed for exact rates: it takes another pass.
+    half_widths = 1.96 * np.sqrt(result.wanted * (1.0 - result.wanted) / result.certificate.batch_size)
+    change, largest = np.abs(result.rates - result.before), float(half_widths.max())
+    most_changed = int(change.argmax())
+    can_raise_loss = half_widths[most_changed] > change[most_changed] / 2
+    is_negligible = min(change[most_changed], largest) < _NEGLIGIBLE
+    return largest if largest >= _LARGE or (can_raise_loss and not is_negligible) else float("nan")
 
 
 def _class_facts(result: Result) -> list[dict[str, Any]]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from baserate.errors import Option
 from baserate.result.facts import facts, most_changed
 from baserate.support.text import printable, shortened
 
 if TYPE_CHECKING:
     from baserate.result.record import Result
 
+OF_POPULATION = Option("rates", "Rates.of_population(...)")  # an option that the text mentions
 _SHOWN = 12  # Classes in a table; of more, those that changed most.
 _LONGEST_NAME = 30
 
@@ -76,7 +78,16 @@ def _statements(about: dict[str, Any]) -> list[str]:
     lines.append(f"rates off by at most {_bound(about['residual'])}, duality gap at most {_bound(about['gap'])}")
     state = "converged" if about["converged"] else "NOT CONVERGED"
     lines.append(f"{state} in {about['n_passes']} passes ({about['engine']} engine)")
+    if not np.isnan(about["rate_variation"]):
+        lines.append(f"{rate_variation(about)}; if the rates are a population's, pass {OF_POPULATION}")
     return lines
+
+
+def rate_variation(about: dict[str, Any]) -> str:
+    """By how much the rates of so many rows vary by chance, as the beginning of a sentence."""
+    rows = f"{counted(about['n_rows'], 'row')} drawn at random"
+    variation = f"vary by about +-{about['rate_variation']:.2g} (95 %)"
+    return f"the rates of {rows} {variation} around those of their population"
 
 
 def _bound(value: float) -> str:
