@@ -149,6 +149,30 @@ def test_class_order_does_not_matter(seed: int, k: int, loss: str) -> None:
     np.testing.assert_allclose(br.adjust(p[:, order], rates[order], loss=loss).probs, base[:, order], atol=1e-8)
 
 
+@cases(300)
+@given(labelled_problems(losses=[br.losses.Log()]), st.sampled_from([0.01, 0.3, 1.0, 3.0, 10.0]))
+def test_no_class_reweighting_has_a_lower_log_loss_than_adjustment_to_the_exact_rates(
+    problem: dict[str, Any], scale: float
+) -> None:
+    y, p, w, pi = problem.pop("y"), problem["probs"], problem["sample_weight"], problem["rates"]
+    least = mean_loss(problem["loss"], br.adjust(**problem).probs, y, w)
+    rng = np.random.default_rng(int(1e6 * p[0, 0]))
+    old, k = rng.dirichlet(np.ones(p.shape[1])), p.shape[1]
+    prior = np.log(np.maximum(pi, 1e-6) / old)
+    for lam in (scale * rng.normal(size=k), prior, np.zeros(k)):
+        weighted = p * np.exp(lam)
+        normalizer = weighted.sum(axis=1)
+        loss = mean_loss(problem["loss"], weighted / normalizer[:, None], y, w)
+        assert least <= loss + ROUNDING * (1 + loss)
+        before = mean_loss(problem["loss"], p, y, w)
+        fall = lam @ pi - np.average(np.log(normalizer), weights=w)
+        assert before - loss == pytest.approx(fall, abs=ROUNDING * (1 + before + loss))  # for log loss it is an equality
+    if (pi > 0).all():
+        ppa = br.prior_adjust(p, old, pi, sample_weight=w).probs
+        loss = mean_loss(problem["loss"], ppa, y, w)
+        assert least <= loss + ROUNDING * (1 + loss)
+
+
 @cases(80)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_sensitivity_is_the_derivative_of_the_guarantee(seed: int, k: int) -> None:
