@@ -8,11 +8,10 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import kstest
 from support import Array
 
 import baserate as br
-from baserate.errors import BadOption
+from baserate.errors import BadLabels, BadOption
 
 mpl.use("agg")
 
@@ -50,7 +49,7 @@ class TestCompare:
         assert np.isnan(table.mean[2, 0])  # additive adjustment leaves [0, 1]
         assert "additive: entries below 0 have no log loss" in table.notes
 
-    def test_prior_adjustment_is_best_if_only_the_class_rates_changed(self) -> None:
+    def test_prior_adjustment_is_nearly_best_if_only_the_class_rates_changed(self) -> None:
         table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"])
         prior = table.procedures.index("prior (PPA)")
         assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # BGA for log loss is nearly as good
@@ -141,30 +140,164 @@ class TestCompare:
             br.compare(P, Y, RATES, **options)
 
 
+def same_population(n: int, rate: float, seed: int) -> tuple[Array, Array]:
+    """Predictions that are calibrated in the population of the rows, and labels."""
+    p, y = two_normals(n, rate, seed)
+    return br.prior_adjust(p, [0.5, 0.5], [1 - rate, rate]).probs, y
+
+
+def rates_of(y: Array) -> Array:
+    return np.bincount(y, minlength=2) / len(y)
+
+
+def figures(advice: br.Advice) -> dict[str, float]:
+    return {reason.about: reason.figure for reason in advice.reasons}
+
+
 class TestAdvise:
-    def test_p_values_are_uniform_if_only_the_class_rates_changed(self) -> None:
-        p_values = []
-        for seed in range(200):
-            p, y = two_normals(300, 0.2, seed)
-            advice = br.advise(p, np.bincount(y, minlength=2) / len(y), [0.5, 0.5])
-            p_values.append(next(r.figure for r in advice.reasons if r.about == "premise"))
-        share = np.mean(np.array(p_values) < 0.05)
-        assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
-        assert kstest(p_values, "uniform").pvalue > 0.001  # uniform if the assumption is true
+    def test_at_exact_rates_prior_adjustment_is_never_advised_and_its_extra_loss_is_stated(self) -> None:
+        log = br.losses.Log()
+        for seed, sharpen in ((0, 1.0), (1, 0.5), (2, 2.0)):
+            p, y = two_normals(500, 0.2, seed, sharpen)
+            advice = br.advise(p, rates_of(y), [0.5, 0.5])
+            assert advice.procedure == "adjust"
+            assert advice.loss == log
+            prior = br.prior_adjust(p, [0.5, 0.5], rates_of(y)).probs
+            extra = log.score(prior, y) - log.score(br.adjust(p, rates_of(y)).probs, y)
+            assert figures(advice)["prior"] == pytest.approx(extra, abs=1e-9)
+            assert extra >= 0
 
-    @pytest.mark.parametrize("sharpen", [0.5, 1.7])
-    def test_uncalibrated_classifiers_are_detected(self, sharpen: float) -> None:
+    def test_prior_adjustment_is_advised_for_rates_of_a_population(self) -> None:
+        for known in (br.Rates.of_population([0.9, 0.1]), br.Rates.from_counts([180, 20])):
+            advice = br.advise(P, known, [0.5, 0.5])
+            assert advice.procedure == "prior"
+            assert not advice.doubtful
+            assert figures(advice)["premise"] > 0.05
+
+    def test_a_change_of_the_class_rates_is_not_doubted_if_the_old_rates_are_known(self) -> None:
+        doubted = []
+        for seed in range(30):
+            p, y = two_normals(1000, 0.2, seed)
+            doubted.append(br.advise(p, rates_of(y), [0.5, 0.5]).doubtful)
+        assert np.mean(doubted) <= 0.1
+
+    @pytest.mark.parametrize("old_rates", [None, [0.78, 0.22]])
+    def test_rates_that_are_off_by_5_points_are_doubted(self, old_rates: list[float] | None) -> None:
+        doubted = []
+        for seed in range(20):
+            p, y = same_population(1000, 0.22, seed)
+            off = 0.05 if seed % 2 else -0.05
+            doubted.append(br.advise(p, rates_of(y) + np.array([off, -off]), old_rates).doubtful)
+        assert np.mean(doubted) >= 0.95
+
+    def test_right_rates_of_a_calibrated_model_are_not_doubted(self) -> None:
+        rng, doubted = np.random.default_rng(0), []
+        for seed in range(30):
+            p, y = same_population(1000, 0.22, seed)
+            survey = br.Rates.from_counts(rng.multinomial(200, [0.78, 0.22]))
+            kinds = (rates_of(y), br.Rates.of_population([0.78, 0.22]), survey, br.Rates.near(rates_of(y), 0.02))
+            doubted.append([br.advise(p, known).doubtful for known in kinds])
+        assert np.mean(doubted, axis=0).max() <= 0.1
+
+    def test_following_the_advice_on_wrong_rates_does_not_raise_the_loss(self) -> None:
+        p, y = same_population(1000, 0.22, seed=3)
+        advice = br.advise(p, [0.9, 0.1])
+        log = br.losses.Log()
+        assert log.score(br.adjust(p, [0.9, 0.1]).probs, y) > log.score(p, y) + 0.03
+        assert advice.procedure == "check"
+        assert log.score(br.adjust(p, advice.rates).probs, y) <= log.score(p, y) + 1e-9
+        assert advice.rates.contains([0.9, 0.1])
+        assert advice.rates.contains(rates_of(y))
+        assert "(1) the rates are wrong, or those of a population and not of these rows" in repr(advice)
+        assert "Unlabelled rows cannot tell these apart" in repr(advice)
+
+    def test_the_stakes_are_the_certificate_and_the_expected_rise(self) -> None:
+        p, _ = same_population(400, 0.22, seed=3)
+        advice = br.advise(p, [0.9, 0.1], loss="brier")
+        result = br.adjust(p, [0.9, 0.1], loss="brier")
+        found = figures(advice)
+        assert found["guarantee"] == pytest.approx(result.certificate.loss_reduction)
+        assert found["risk"] == pytest.approx(((result.probs - p) ** 2).sum(axis=1).mean())
+        assert f"{found['guarantee']:.4g}" in advice.summary
+        assert f"{found['risk']:.4g}" in advice.summary
+
+    def test_wrong_rates_are_told_from_a_change_of_rates_by_the_old_rates(self) -> None:
+        p, _ = same_population(1000, 0.22, seed=4)
+        advice = br.advise(p, [0.9, 0.1], [0.78, 0.22])
+        assert advice.procedure == "check"
+        assert "A change of the class rates alone does not explain it" in repr(advice)
+        assert "most likely rate of class" in repr(advice)
+
+    def test_rates_of_a_population_that_were_stated_as_exact_are_recognised(self) -> None:
+        found = []
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            y = (rng.random(50) < 0.3).astype(int)
+            p = 1 / (1 + np.exp(-(4 * rng.normal(4.0 * y) - 8 + np.log(0.3 / 0.7))))
+            advice = br.advise(np.column_stack([1 - p, p]), [0.7, 0.3])
+            if advice.doubtful:
+                found.append(advice.rates.kind)
+        assert len(found) > 10  # the rates of 50 rows differ from those of the population
+        assert np.mean([kind == "population" for kind in found]) > 0.8
+
+    def test_rates_that_are_no_whole_numbers_of_rows_are_taken_as_those_of_a_population(self) -> None:
+        p, _ = same_population(30, 0.22, seed=1)
+        advice = br.advise(p, [0.7812345, 0.2187655])
+        assert "0.2188 of class 1 would be 6.56 of these 30 rows" in repr(advice)
+        assert advice.rates.kind == "population"
+        assert "of a population" not in repr(br.advise(p, [23 / 30, 7 / 30]))
+        assert "of a population" not in repr(br.advise(p, [0.77, 0.23]))  # 7 of 30, rounded to two digits
+
+    def test_validation_data_clear_a_model_that_is_not_calibrated(self) -> None:
+        p, y = two_normals(1000, 0.2, 5, sharpen=2.0)
+        p_val, y_val = two_normals(1000, 0.5, 6, sharpen=2.0)
+        without = br.advise(p, rates_of(y), [0.5, 0.5])
+        assert without.doubtful
+        assert without.procedure == "adjust"  # the rows did move towards the rates
+        assert without.rates.contains(rates_of(y))
+        advice = br.advise(p, rates_of(y), probs_val=p_val, y_val=y_val)
+        assert not advice.doubtful
+        assert figures(advice)["shift"] > 0.05
+        wrong = br.advise(p, [0.65, 0.35], probs_val=p_val, y_val=y_val)
+        assert wrong.doubtful
+        assert figures(wrong)["shift"] <= 0.05
+
+    def test_the_test_on_validation_data_keeps_its_level(self) -> None:
         rejected = []
-        for seed in range(50):
-            p, y = two_normals(2000, 0.2, seed, sharpen)
-            rejected.append(br.advise(p, np.bincount(y) / len(y), [0.5, 0.5]).procedure == "adjust")
-        assert np.mean(rejected) > 0.9
+        for seed in range(60):
+            p, y = two_normals(150, 0.2, seed, sharpen=2.0)
+            p_val, y_val = two_normals(150, 0.5, 1000 + seed, sharpen=2.0)
+            known = [br.Rates.exact(rates_of(y)), br.Rates.of_population([0.8, 0.2])][seed % 2]
+            rejected.append(figures(br.advise(p, known, probs_val=p_val, y_val=y_val))["shift"] <= 0.05)
+        assert np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
 
-    def test_certain_predictions_with_other_rates_reject_the_assumption(self) -> None:
+    @pytest.mark.parametrize(
+        ("validation", "kind", "message"),
+        [
+            ({"probs_val": P}, BadOption, "needs both probs_val= and y_val="),
+            ({"probs_val": P, "y_val": np.zeros(2000, dtype=int)}, BadLabels, "y_val has no rows of class 1"),
+            ({"probs_val": P, "y_val": Y[:5]}, BadLabels, "pass 2000 labels"),
+        ],
+    )
+    def test_bad_validation_data_are_errors(
+        self, validation: dict[str, Any], kind: type[Exception], message: str
+    ) -> None:
+        with pytest.raises(kind, match=message):
+            br.advise(P, RATES, **validation)
+
+    def test_adjusting_for_log_loss_is_advised_for_brier_if_only_the_rates_changed(self) -> None:
+        advice = br.advise(P, RATES, [0.5, 0.5], loss="brier")
+        assert (advice.procedure, advice.loss) == ("adjust", br.losses.Log())
+        brier = br.losses.Brier()
+        better = brier.score(br.adjust(P, RATES, loss="brier").probs, Y) - brier.score(br.adjust(P, RATES).probs, Y)
+        assert figures(advice)["loss"] == pytest.approx(better, rel=0.5)
+
+    def test_certain_predictions_with_other_rates_are_doubted(self) -> None:
         first = np.arange(1000) % 2 == 0
         p = np.where(first[:, None], [1.0, 1e-20], [1e-20, 1.0])
         advice = br.advise(p, [0.9, 0.1], [0.5, 0.5])
-        assert advice.procedure == "adjust"
+        assert advice.procedure == "check"
+        assert figures(advice)["premise"] < 0.01
         assert "nan" not in repr(advice)
 
     def test_prior_adjustment_is_not_tested_for_rate_sets(self) -> None:
@@ -172,31 +305,14 @@ class TestAdvise:
             advice = br.advise(P, known, [0.5, 0.5])
             assert "prior adjustment is not tested" in repr(advice)
             assert "has changed" not in repr(advice)
+            assert not advice.doubtful
 
-    def test_p_values_are_uniform_for_population_rates_and_surveys(self) -> None:
-        rng, p_values = np.random.default_rng(0), {"population": [], "counts": []}
-        for seed in range(200):
-            p, _ = two_normals(300, 0.2, 1000 + seed)
-            for known in (br.Rates.of_population([0.8, 0.2]), br.Rates.from_counts(rng.multinomial(100, [0.8, 0.2]))):
-                reasons = br.advise(p, known, [0.5, 0.5]).reasons
-                p_values[known.kind].append(next(r.figure for r in reasons if r.about == "premise"))
-        for values in p_values.values():
-            assert kstest(values, "uniform").pvalue > 0.001
+    def test_a_set_far_from_the_predictions_is_doubted_at_its_nearest_member(self) -> None:
+        advice = br.advise(P, br.Rates.between([0.85, 0.05], [0.95, 0.15]))
+        assert advice.doubtful
+        assert "a rate of 0.15 of class 1" in advice.summary
 
-    def test_adjustment_is_advised_for_uncalibrated_predictions(self) -> None:
-        p, y = two_normals(3000, 0.1, seed=1, sharpen=0.3)
-        rates = np.bincount(y) / len(y)
-        advice = br.advise(p, rates, [0.5, 0.5], loss="brier")
-        assert advice.procedure == "adjust"
-        fall = br.adjust(p, rates, loss="brier").certificate.loss_reduction
-        figures = {reason.about: reason.figure for reason in advice.reasons}
-        assert figures["guarantee"] == pytest.approx(fall)
-        assert figures["premise"] < 0.05
-        assert f"{fall:.4g}" in advice.summary
-        assert "more than the class rates has changed" in repr(advice)
-
-    def test_advice_without_old_rates_and_without_a_guarantee(self) -> None:
-        assert br.advise(P, RATES).procedure == "adjust"
+    def test_advice_without_a_guarantee(self) -> None:
         wide = br.advise(P, br.Rates.between(0.01, 0.99))
         assert wide.procedure == "none"
         assert "the guaranteed fall of the loss is 0" in wide.summary
@@ -207,13 +323,14 @@ class TestAdvise:
         assert advice.procedure == "none"
         assert "out of reach by 0.46" in advice.summary
         assert "2 probabilities are exactly 0 and stay 0 under this loss" in repr(advice)
-        assert br.advise(p, [0.2, 0.8], loss="brier").procedure == "adjust"
-        assert br.advise(p, [0.2, 0.8], zeros=1e-3).procedure == "adjust"
+        assert br.advise(p, [0.2, 0.8], loss="brier").procedure == "check"
+        assert br.advise(p, [0.2, 0.8], zeros=1e-3).procedure == "check"
 
     def test_every_reason_states_a_number(self) -> None:
         frame = pd.DataFrame(P, columns=["no", "yes"])
         for advice in (
             br.advise(frame, {"yes": 0.1, "no": 0.9}, [0.5, 0.5]),
+            br.advise(frame, {"yes": 0.2, "no": 0.8}, probs_val=frame, y_val=np.array(["no", "yes"])[Y]),
             br.advise(P, br.Rates.between(0.01, 0.99)),
         ):
             for reason in advice.reasons:

@@ -12,6 +12,8 @@ from support import ALL_LOSSES, loss_id
 
 import baserate as br
 from baserate.losses import Loss
+from baserate.result.facts import facts
+from baserate.result.rates_note import rates_note
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(3), size=40)
@@ -229,3 +231,17 @@ def test_shift_has_mean_zero_and_is_the_change_of_the_gradient(result: br.Adjust
     assert result.shift.sum() == pytest.approx(0, abs=1e-12)
     change = result.loss.gradient(result.probs) - result.loss.gradient(P)
     np.testing.assert_allclose(change - change.mean(axis=1, keepdims=True), np.tile(result.shift, (40, 1)), atol=1e-10)
+
+
+def test_the_note_on_rates_appears_only_where_chance_does_not_explain_them() -> None:
+    p = np.repeat([[0.9, 0.1], [0.5, 0.5]], 500, axis=0)  # the labels of these rows vary by 0.013
+    result = br.adjust(p, [0.7, 0.3], classes=["no", "yes"])
+    assert rates_note(facts(result)) is None
+    assert rates_note(facts(result.what_if([0.67, 0.33]))) is None
+    note = rates_note(facts(result.what_if([0.6, 0.4])))
+    assert note is not None
+    assert "a rate of 0.3 of yes, not 0.4" in note
+    assert rates_note(facts(result.what_if(br.Rates.between([0.6, 0.3], [0.7, 0.4])))) is None
+    assert rates_note(facts(br.prior_adjust(p, [0.5, 0.5], [0.6, 0.4]))) is None
+    few = br.adjust(p[::100], [0.6, 0.4])
+    assert rates_note(facts(few)) is None

@@ -166,7 +166,9 @@ def test_no_class_reweighting_has_a_lower_log_loss_than_adjustment_to_the_exact_
         assert least <= loss + ROUNDING * (1 + loss)
         before = mean_loss(problem["loss"], p, y, w)
         fall = lam @ pi - np.average(np.log(normalizer), weights=w)
-        assert before - loss == pytest.approx(fall, abs=ROUNDING * (1 + before + loss))  # for log loss it is an equality
+        assert before - loss == pytest.approx(
+            fall, abs=ROUNDING * (1 + before + loss)
+        )  # for log loss it is an equality
     if (pi > 0).all():
         ppa = br.prior_adjust(p, old, pi, sample_weight=w).probs
         loss = mean_loss(problem["loss"], ppa, y, w)

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from baserate.analysis.findings import Findings, find, read_validation
+from baserate.analysis.plausibility import may_be_exact, rates_between
+from baserate.analysis.premise import largest_entry
+from baserate.analysis.reasons import Reason, about_confidence, about_zeros, contradiction, reasons_for, stakes
 from baserate.errors import InfeasibleRates
-from baserate.losses.base import Loss
-from baserate.rates import Rates, RatesLike, SurveyCounts
-from baserate.result.record import Result
-from baserate.solving import adjusted, prior_adjusted, read_predictions, requested
-from baserate.support.arrays import FloatArray
-
-_NOT_FOR_PRIOR = ("tol", "max_passes", "bounded")  # Options of adjust that prior adjustment does not have.
-_LEVEL = 0.05  # Below this p-value the assumption of prior adjustment is rejected.
-_CONFIDENT = 0.999  # Adjustment hardly changes rows that give a class more than this.
-
-
-class Reason(NamedTuple):
-    """One finding that the advice is based on.
-
-    Attributes
-    ----------
-    about : "premise", "prior", "guarantee", "zeros", "confidence" or "feasibility"
-        The subject; "premise" is the assumption of prior adjustment.
-    figure : float
-        The p-value, guaranteed fall, number or share that was found; NaN if there is none.
-    says : str
-        The finding as a sentence.
-    """
-
-    about: str
-    figure: float
-    says: str
+from baserate.inputs.validation import class_label
+from baserate.losses.base import Loss, short_name
+from baserate.losses.log import Log
+from baserate.rates import Rates, RatesLike
+from baserate.solving import Request, adjusted, read_predictions, requested
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,16 +27,27 @@ class Advice:
 
     Attributes
     ----------
-    procedure : "prior", "adjust" or "none"
-        What to call: :func:`prior_adjust`, :func:`adjust` with the same rates, or nothing.
+    procedure : "prior", "adjust", "check" or "none"
+        What to do: call :func:`prior_adjust`; call :func:`adjust` with ``rates`` and ``loss``; check the stated rates
+        first, because they and the predictions contradict each other; or leave the predictions as they are. Until
+        the rates have been checked, :func:`adjust` with ``rates`` is safe.
     summary : str
         The advice in one sentence.
     reasons : tuple of Reason
+    rates : Rates
+        The rates to adjust to: those that were stated, or a set that allows for the doubt about them.
+    loss : Loss
+        The loss to adjust for.
+    doubtful : bool
+        Whether the stated rates and the predictions contradict each other, and nothing shows that the rates are right.
     """
 
     procedure: str
     summary: str
     reasons: tuple[Reason, ...]
+    rates: Rates
+    loss: Loss
+    doubtful: bool = False
 
     def __repr__(self) -> str:
         return "\n".join([self.summary, *(f"  - {reason.says}" for reason in self.reasons)])
@@ -65,18 +58,24 @@ def advise(
     rates: RatesLike,
     old_rates: RatesLike | None = None,
     *,
+    probs_val: ArrayLike | None = None,
+    y_val: ArrayLike | None = None,
     loss: str | Loss = "log",
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     **options: Any,
 ) -> Advice:
-    """Which procedure to use for these predictions and rates, and why.
+    """Which procedure to use for these predictions and rates, whether the rates are plausible, and why.
 
-    Prior probability adjustment (PPA) assumes that only the class rates have changed since training, and that the
-    classifier is calibrated. If so, no procedure is better: its predictions are right for the target population, and
-    their mean differs from the class rates only by chance. The distribution of this difference is known, so the
-    assumption can be tested without labels.
+    If the model is calibrated in the population of these rows, their class rates are known up to chance. Rates that
+    differ more are either wrong, or the population has changed since training. Unlabelled rows cannot tell the two
+    apart. The class rates in training, or validation data, can: after a change of the class rates alone, the
+    predictions must follow the new rates as Bayes' rule says.
+
+    On a batch whose exact rates are known, no class reweighting, prior probability adjustment (PPA) included, has a
+    lower log loss than :func:`adjust` for log loss. PPA is for rates of a population, for surveys and for single rows,
+    and assumes that only the class rates have changed and that the model is calibrated, which is tested.
 
     Parameters
     ----------
@@ -84,7 +83,10 @@ def advise(
     rates : array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows.
     old_rates : array-like of shape (k,), dict or Series, optional
-        Class rates in training; prior adjustment is impossible without them.
+        Class rates in training, or by default those of ``y_val``. Prior adjustment is impossible without them.
+    probs_val, y_val : array-like of shape (m, k) and (m,), optional
+        Predictions of the model for labelled rows from before the change that it was not trained on, and their labels:
+        class names, or column numbers if the classes have no names.
     loss : str or Loss, default "log"
         The loss that should fall.
     sample_weight, classes, columns
@@ -104,126 +106,101 @@ def advise(
     >>> x = rng.normal(2.0 * y)
     >>> p = 1 / (1 + np.exp(2 - 2 * x))                # calibrated where 50 % are positive
     >>> br.advise(np.column_stack([1 - p, p]), [1 - y.mean(), y.mean()], [0.5, 0.5])
-    use prior adjustment: its assumption is not rejected (p = 0.94)
-      - the mean after prior adjustment differs from the rate of 1 by 0.000251; chance alone gives about 0.0034
-        (chi-square 0.0055, p = 0.94): this is compatible with a change of the class rates only
+    use adjust: the mean loss falls by at least 0.1664 if the rates are right
+      - the predictions expect a rate of 0.2809 of class 1; the stated rate is 0.105; if the model is right for these
+        rows, chance alone gives a difference of about 0.0079 (p at most 0.002); a change of the class rates since
+        training explains it
       - adjusting to the rates lowers the mean Log() loss by at least 0.1664, if they are right
+      - if instead the model is right for these rows, adjusting raises the mean log loss by about 0.2098
+      - the mean after prior adjustment differs from the rate of class 1 by 0.000251; chance alone gives about 0.0033
+        (p = 0.94): this is compatible with a change of the class rates only
+      - the mean log loss after prior adjustment is 5.7e-07 higher than after adjustment for log loss, if the rates
+        are right
       - 0 probabilities are exactly 0
       - 0.35 % of the rows give one class more than 0.999; adjustment hardly changes them
     """
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
     request = requested(probs, rates, loss=loss, **shared)
     predictions = read_predictions(request)
-    reasons = [_zeros(predictions.probs, request.model.loss), _confidence(predictions.probs)]
+    validation = read_validation(probs_val, y_val, request)
+    notes = (about_zeros(predictions.probs, request.model.loss), about_confidence(predictions.probs))
     try:
         best = adjusted(probs, rates, loss=loss, **shared)
     except InfeasibleRates as error:
-        missing = error.wanted - error.reachable
-        return Advice(
-            "none",
-            f"do not adjust to these rates: hard zeros put them out of reach by {missing:.4g}",
-            (Reason("feasibility", missing, f"hard zeros make these rates impossible: {error}"), *reasons),
-        )
-    reasons.insert(0, _guarantee(best))
-    if old_rates is None:
-        says = "prior adjustment is impossible without the class rates in training; pass them as old_rates="
-        reasons.append(Reason("prior", float("nan"), says))
-    elif best.certificate.known.kind in ("between", "near"):
-        says = "prior adjustment is not tested: it needs one vector of rates, and a rate set has none"
-        reasons.append(Reason("prior", float("nan"), says))
-    else:
-        for_prior = {name: value for name, value in shared.items() if name not in _NOT_FOR_PRIOR}
-        prior = prior_adjusted(probs, old_rates, rates, **for_prior)
-        reasons.insert(0, _test_assumption(prior, best, predictions.weights))
-    return _advice(tuple(reasons))
+        return _infeasible(error, request, notes)
+    if validation is not None and old_rates is None:
+        old_rates = np.bincount(validation.y) / len(validation.y)
+    found = find(predictions, best, old_rates, validation, options)
+    if not found.doubtful and not may_be_exact(request.known, len(predictions.probs), weighted=request.rows.weighted):
+        population = Rates.of_population(request.known.estimate(), classes=request.known.classes)
+        passed = {**shared, "probs_val": probs_val, "y_val": y_val, "loss": loss}
+        return _for_population(found, advise(probs, population, old_rates, **passed))
+    return _advice(found, (*reasons_for(found, has_old_rates=old_rates is not None), *notes))
 
 
-def _test_assumption(prior: Result, best: Result, weights: FloatArray) -> Reason:
-    """Chi-square test of whether the mean after prior adjustment differs from the rates by chance only."""
-    from scipy.stats import chi2
-
-    known, q = best.certificate.known, np.asarray(prior.answer)
-    difference = known.estimate() - prior.rates
-    covariance = _covariance(known, q, weights)
-    variances, axes = np.linalg.eigh(covariance)
-    varies = variances > 1e-10 * max(variances.max(), 1e-30)
-    along = axes.T @ difference
-    impossible = np.abs(along[~varies]).max(initial=0.0) > 1e-9  # a difference where there is no variance
-    statistic = np.inf if impossible else float((along[varies] ** 2 / variances[varies]).sum())
-    p_value = float(chi2.sf(statistic, max(int(varies.sum()), 1)))
-    largest = int(np.abs(difference).argmax())
-    name = largest if best.classes is None else best.classes[largest]
-    deviation = float(np.sqrt(max(covariance[largest, largest], 0.0)))
-    figures = (
-        f"the mean after prior adjustment differs from the rate of {name} by {abs(difference[largest]):.4g}; chance "
-        f"alone gives about {deviation:.2g} (chi-square {statistic:.2g}, p = {p_value:.2g})"
+def _for_population(found: Findings, advice: Advice) -> Advice:
+    """The advice for rates of a population, if the rates were stated as those of these rows but cannot be."""
+    n, rate = len(found.predictions.probs), found.known.estimate()
+    j = largest_entry(n * rate - np.round(n * rate))
+    says = (
+        f"a rate of {rate[j]:.4g} of {class_label(found.known.classes, j)} would be {n * rate[j]:.2f} of these {n} "
+        "rows, so the rates are those of a population, and this advice is for Rates.of_population(rates)"
     )
-    rejected = "more than the class rates has changed, or the classifier was not calibrated"
-    conclusion = rejected if p_value < _LEVEL else "this is compatible with a change of the class rates only"
-    return Reason("premise", p_value, f"{figures}: {conclusion}")
+    return replace(advice, reasons=(Reason("population", float(rate[j]), says), *advice.reasons))
 
 
-def _covariance(known: Rates, q: FloatArray, weights: FloatArray) -> FloatArray:
-    """Covariance of the given rates minus the mean of the prior-adjusted rows ``q``, if ``q`` is right.
-
-    If the given rates are off by ``e``, the mean of ``q`` is off by ``follows @ e``.
-    """
-    rates, squares = known.estimate(), weights**2
-    of_mean = np.cov(q, rowvar=False, bias=True, aweights=weights) * squares.sum()
-    follows = _label_covariance(q, weights) / np.maximum(rates, 1e-300)
-    rest = np.eye(len(rates)) - follows
-    if known.certainty is None:  # rates of these rows, whose labels vary about the predictions
-        return np.asarray(rest @ _label_covariance(q, squares) @ rest.T + follows @ of_mean @ follows.T)
-    if isinstance(known, SurveyCounts):
-        of_survey = (np.diag(rates) - np.outer(rates, rates)) / known.counts.sum()
-        return np.asarray(of_mean + rest @ of_survey @ rest.T)
-    return np.asarray(of_mean)  # rates of a population, which do not vary
+def _infeasible(error: InfeasibleRates, request: Request, notes: tuple[Reason, ...]) -> Advice:
+    missing = error.wanted - error.reachable
+    return Advice(
+        "none",
+        f"do not adjust to these rates: hard zeros put them out of reach by {missing:.4g}",
+        (Reason("feasibility", missing, f"hard zeros make these rates impossible: {error}"), *notes),
+        request.known,
+        request.model.loss,
+    )
 
 
-def _label_covariance(q: FloatArray, weights: FloatArray) -> FloatArray:
-    """``sum_i w_i (diag(q_i) - q_i q_i')``. The diagonal is the sum of the rest, which avoids cancellation."""
-    products = (q * weights[:, None]).T @ q
-    np.fill_diagonal(products, 0.0)
-    return np.asarray(np.diag(products.sum(axis=1)) - products)
+def _advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
+    known, loss, prior = found.known, found.best.loss, found.prior
+    if found.doubtful:
+        return _doubtful_advice(found, reasons)
+    holds = prior is not None and not prior.rejected
+    if prior is not None and holds and known.kind != "exact" and prior.log_odds > 0:
+        summary = f"use prior adjustment: its assumption is not rejected (p = {prior.test.p_value:.2g})"
+        return Advice("prior", summary, reasons, known, loss)
+    if found.fall <= 0:
+        summary = "leave the predictions as they are: the guaranteed fall of the loss is 0"
+        return Advice("none", summary, reasons, known, loss)
+    summary = f"use adjust: the mean loss falls by at least {found.fall:.4g} if the rates are right"
+    if holds and found.shift_confirmed and not isinstance(loss, Log):
+        summary = (
+            f"use adjust for log loss: if only the rates have changed, as it seems, the {short_name(loss)} loss falls "
+            f"by {_figure(reasons, 'loss'):.2g} more than by adjusting for it"
+        )
+        loss = Log()
+    return Advice("adjust", summary, reasons, known, loss)
 
 
-def _guarantee(best: Result) -> Reason:
-    fall, confidence = best.certificate.loss_reduction, best.certificate.confidence
-    is_exact = best.certificate.known.kind == "exact"
-    target = "the rates" if is_exact else "the rate set"
-    if fall <= 0:
-        says = f"adjusting to {target} guarantees a fall of 0: the mean of the predictions is already possible"
-        return Reason("guarantee", fall, says)
-    condition = "if they are right" if is_exact else "if it contains the true rates"
-    if confidence is not None:
-        condition = f"with {100 * confidence:.6g} % confidence"
-    says = f"adjusting to {target} lowers the mean {best.loss!r} loss by at least {fall:.4g}, {condition}"
-    return Reason("guarantee", fall, says)
+def _doubtful_advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
+    known, loss, (p, weights) = found.known, found.best.loss, found.predictions
+    if found.fits_population:
+        summary = (
+            f"adjust to Rates.of_population(rates): {contradiction(found)}, but as rates of a population from which "
+            "these rows are a sample they would agree with the predictions"
+        )
+        rates = Rates.of_population(known.estimate(), classes=known.classes)
+        return Advice("adjust", summary, reasons, rates, loss, doubtful=True)
+    other, procedure = found.check.expected, "check"
+    summary = f"check the rates first: {contradiction(found)}; {stakes(found)}"
+    if found.prior is not None and found.moved_towards_rates:
+        other, procedure = found.prior.most_likely, "adjust"
+        summary = (
+            f"adjust to a set of rates: {contradiction(found)}; the rows show a change towards the stated rates, but "
+            "not as a change of the class rates alone would make it; the set also contains the most likely rates"
+        )
+    rates = rates_between(known, other, p, weights, found.best.certificate.batch_size)
+    return Advice(procedure, summary, reasons, rates, loss, doubtful=True)
 
 
-def _zeros(probs: FloatArray, loss: Loss) -> Reason:
-    n_zeros = int((probs == 0).sum())
-    if n_zeros == 0:
-        return Reason("zeros", 0.0, "0 probabilities are exactly 0")
-    effect = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
-    says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass zeros=1e-6 to smooth them"
-    return Reason("zeros", float(n_zeros), says)
-
-
-def _confidence(probs: FloatArray) -> Reason:
-    share = float((probs.max(axis=1) > _CONFIDENT).mean())
-    says = f"{100 * share:.3g} % of the rows give one class more than {_CONFIDENT}; adjustment hardly changes them"
-    return Reason("confidence", share, says)
-
-
-def _advice(reasons: tuple[Reason, ...]) -> Advice:
-    figures = {reason.about: reason.figure for reason in reasons}
-    p_value, fall = figures.get("premise"), figures["guarantee"]
-    if p_value is not None and p_value >= _LEVEL:
-        return Advice("prior", f"use prior adjustment: its assumption is not rejected (p = {p_value:.2g})", reasons)
-    if fall <= 0:
-        return Advice("none", "leave the predictions as they are: the guaranteed fall of the loss is 0", reasons)
-    summary = f"use adjust: the mean loss falls by at least {fall:.4g} if the rates are right"
-    if p_value is not None:
-        summary += f"; the assumption of prior adjustment is rejected (p = {p_value:.2g})"
-    return Advice("adjust", summary, reasons)
+def _figure(reasons: tuple[Reason, ...], about: str) -> float:
+    return next(reason.figure for reason in reasons if reason.about == about)

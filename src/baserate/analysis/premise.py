@@ -55,6 +55,11 @@ class PremiseTest(NamedTuple):
     difference: FloatArray
     deviation: FloatArray
 
+    @property
+    def largest(self) -> int:
+        """The class with the largest difference."""
+        return largest_entry(self.difference)
+
 
 class _Atoms(NamedTuple):
     """A distribution on rows, in which each class has its stated rate: rows, and their probabilities."""
@@ -105,6 +110,12 @@ def check_premise(
     full = np.zeros((2, len(stated)))
     full[:, kept] = difference, deviation
     return PremiseTest(p_value, full[0], full[1])
+
+
+def largest_entry(values: FloatArray) -> int:
+    """Position of the largest absolute value; of equal ones the last, up to rounding."""
+    size = np.abs(values)
+    return int(np.flatnonzero(size >= size.max() - ROUNDING)[-1])
 
 
 def effective_rows(weights: FloatArray) -> int:

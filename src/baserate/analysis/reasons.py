@@ -1,0 +1,196 @@
+"""The findings behind an advice, as sentences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from baserate.analysis.findings import LEVEL, Findings, PriorFindings
+from baserate.analysis.plausibility import LabelShiftCheck, expected_rise
+from baserate.inputs.validation import class_label
+from baserate.losses.base import Loss, short_name
+from baserate.losses.log import Log
+from baserate.rates import Rates
+from baserate.result.record import Result
+from baserate.support.arrays import FloatArray
+
+_CONFIDENT = 0.999  # Adjustment hardly changes rows that give a class more than this.
+
+
+class Reason(NamedTuple):
+    """One finding that the advice is based on.
+
+    Attributes
+    ----------
+    about : str
+        The subject: "rates" (whether they agree with the predictions), "doubt" (the possible explanations), "risk" (the
+        rise of the loss if the model is right), "shift" (the test on validation data), "premise" (the assumption of
+        prior adjustment), "population" (the rates cannot be those of these rows), "prior" (prior adjustment compared
+        with adjustment), "loss" (another loss to adjust for), "guarantee", "zeros", "confidence" or "feasibility".
+    figure : float
+        The p-value, guaranteed fall, number or share that was found; NaN if there is none.
+    says : str
+        The finding as a sentence.
+    """
+
+    about: str
+    figure: float
+    says: str
+
+
+def contradiction(found: Findings) -> str:
+    """The rates and the predictions that contradict each other, as the beginning of a sentence."""
+    check, j = found.check, found.check.largest
+    return (
+        f"a rate of {check.stated[j]:.4g} of {class_label(found.known.classes, j)} contradicts the predictions, which "
+        f"expect {check.expected[j]:.4g} ({_p_value(check.p_value)})"
+    )
+
+
+def stakes(found: Findings) -> str:
+    """What adjusting gains if the rates are right, and what it costs if the model is."""
+    return (
+        f"adjusting lowers the mean {short_name(found.best.loss)} loss by at least {found.fall:.4g} if the rates are "
+        f"right, and raises it by about {found.rise:.4g} if the model is right for these rows"
+    )
+
+
+def _p_value(p: float) -> str:
+    # With 99 to 499 simulated batches the smallest p-value is 0.002 to 0.01.
+    return f"p = {p:.2g}" if p > 0.01 else f"p at most {p:.2g}"
+
+
+def reasons_for(found: Findings, *, has_old_rates: bool) -> list[Reason]:
+    """What was found out about the rates, the guarantee and prior adjustment."""
+    reasons = [_about_rates(found)]
+    if found.doubtful:
+        reasons.append(_about_doubt(found))
+    reasons.append(_guarantee(found.best))
+    if found.conflicting:
+        says = (
+            f"if instead the model is right for these rows, adjusting raises the mean {short_name(found.best.loss)} "
+            f"loss by about {found.rise:.4g}"
+        )
+        reasons.append(Reason("risk", found.rise, says))
+    if found.shift is not None:
+        reasons.append(_about_shift(found.shift))
+    if found.prior is not None:
+        reasons += [_about_premise(found.prior, found.known), _about_prior(found.prior, found.known)]
+        if found.shift_confirmed and not isinstance(found.best.loss, Log):
+            reasons.append(_about_loss(found, found.prior))
+    else:
+        obstacle = "not tested: it needs one vector of rates, and a rate set has none"
+        if not has_old_rates:
+            obstacle = "impossible without the class rates in training; pass them as old_rates="
+        reasons.append(Reason("prior", float("nan"), f"prior adjustment is {obstacle}"))
+    return reasons
+
+
+def _about_rates(found: Findings) -> Reason:
+    check, j = found.check, found.check.largest
+    says = (
+        f"the predictions expect a rate of {check.expected[j]:.4g} of {class_label(found.known.classes, j)}; the "
+        f"stated rate is {check.stated[j]:.4g}; if the model is right for these rows, chance alone gives a difference "
+        f"of about {check.deviation[j]:.2g} ({_p_value(check.p_value)})"
+    )
+    if found.conflicting and found.shift_confirmed:
+        says += "; a change of the class rates since training explains it"
+    return Reason("rates", check.p_value, says)
+
+
+def _about_doubt(found: Findings) -> Reason:
+    """The possible explanations of a contradiction, most likely first, and what would tell them apart."""
+    check, prior = found.shift_check, found.prior
+    changed = "the class rates have changed since training and the stated ones are right"
+    wrong = "the rates are wrong, or those of a population and not of these rows"
+    if prior is not None:
+        j = found.check.largest
+        name = class_label(found.known.classes, j)
+        wrong += f" (if only the rates have changed, the most likely rate of {name} is {prior.most_likely[j]:.4g})"
+    explanations = [wrong, "the model is not calibrated", "more than the class rates has changed"]
+    if check is None:
+        explanations.insert(1, changed)
+        remedy = "unlabelled rows cannot tell these apart; pass old_rates=, or validation data as probs_val= and y_val="
+    elif check.p_value > LEVEL:
+        explanations.insert(0 if check.log_odds > 0 else 1, changed)
+        remedy = "these rows are too few or too similar to tell these apart; count the classes of some of them"
+    else:
+        if check.log_odds > 0:  # the rows did move towards the stated rates, so that these are not the first suspect
+            explanations = [*explanations[1:], explanations[0]]
+        remedy = "a change of the class rates alone does not explain it; count the classes of some of these rows"
+    listed = "; ".join(f"({i}) {text}" for i, text in enumerate(explanations, 1))
+    says = f"possible explanations, most likely first: {listed}. {remedy[0].upper()}{remedy[1:]}"
+    return Reason("doubt", float("nan") if check is None else check.p_value, says)
+
+
+def _about_shift(check: LabelShiftCheck) -> Reason:
+    conclusion = "the stated rates, with no other change, explain these predictions"
+    if check.p_value <= LEVEL:
+        conclusion = "the stated rates are wrong, or more than the class rates has changed"
+    says = f"compared with the validation data ({_p_value(check.p_value)}): {conclusion}"
+    return Reason("shift", check.p_value, says)
+
+
+def _about_premise(prior: PriorFindings, known: Rates) -> Reason:
+    test = prior.test
+    j = test.largest
+    conclusion = "this is compatible with a change of the class rates only"
+    if prior.rejected:
+        conclusion = "the rates are wrong, more than the class rates has changed, or the classifier was not calibrated"
+    says = (
+        f"the mean after prior adjustment differs from the rate of {class_label(known.classes, j)} by "
+        f"{abs(test.difference[j]):.4g}; chance alone gives about {test.deviation[j]:.2g} ({_p_value(test.p_value)}): "
+        f"{conclusion}"
+    )
+    return Reason("premise", test.p_value, says)
+
+
+def _about_prior(prior: PriorFindings, known: Rates) -> Reason:
+    condition = "the rates are right" if known.kind == "exact" else "these rows have exactly the estimated rates"
+    says = (
+        f"the mean log loss after prior adjustment is {max(prior.extra_loss, 0.0):.2g} higher than after adjustment "
+        f"for log loss, if {condition}"
+    )
+    return Reason("prior", prior.extra_loss, says)
+
+
+def _about_loss(found: Findings, prior: PriorFindings) -> Reason:
+    name = short_name(found.best.loss)
+    more = expected_rise(found.best.loss, prior.reweighted, np.asarray(found.best.answer), found.predictions.weights)
+    says = (
+        f"if only the rates have changed, adjusting for log loss lowers the {name} loss by {more:.2g} more than "
+        f"adjusting for {name}, on average; the guarantee is only for adjusting for {name}"
+    )
+    return Reason("loss", more, says)
+
+
+def _guarantee(best: Result) -> Reason:
+    fall, confidence = best.certificate.loss_reduction, best.certificate.confidence
+    is_exact = best.certificate.known.kind == "exact"
+    target = "the rates" if is_exact else "the rate set"
+    if fall <= 0:
+        says = f"adjusting to {target} guarantees a fall of 0: the mean of the predictions is already possible"
+        return Reason("guarantee", fall, says)
+    condition = "if they are right" if is_exact else "if it contains the true rates"
+    if confidence is not None:
+        condition = f"with {100 * confidence:.6g} % confidence"
+    says = f"adjusting to {target} lowers the mean {best.loss!r} loss by at least {fall:.4g}, {condition}"
+    return Reason("guarantee", fall, says)
+
+
+def about_zeros(probs: FloatArray, loss: Loss) -> Reason:
+    """How many probabilities are exactly 0."""
+    n_zeros = int((probs == 0).sum())
+    if n_zeros == 0:
+        return Reason("zeros", 0.0, "0 probabilities are exactly 0")
+    effect = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
+    says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass zeros=1e-6 to smooth them"
+    return Reason("zeros", float(n_zeros), says)
+
+
+def about_confidence(probs: FloatArray) -> Reason:
+    """How many rows are nearly certain."""
+    share = float((probs.max(axis=1) > _CONFIDENT).mean())
+    says = f"{100 * share:.3g} % of the rows give one class more than {_CONFIDENT}; adjustment hardly changes them"
+    return Reason("confidence", share, says)
