@@ -13,6 +13,7 @@ from baserate.study.findings import Findings
 from baserate.study.own import OwnFiles
 from baserate.study.run import Plan, Study
 from baserate.study.runs import Rules, write_run
+from baserate.study.tasks import ADJUSTERS, ERRORS
 
 SMALL = Rules(min_rows=40, max_rows=60)
 
@@ -59,3 +60,35 @@ def make_run(path: Path, probs: Any, y: Any, fold: Any, classes: Any = ("a", "b"
         classes=classes, features=features, source="here",
     )  # fmt: skip
     return path
+
+
+def synthetic_results(gain: Any, datasets: int = 10, sets: int = 6, before: float = 0.4) -> pd.DataFrame:
+    """Results in which BGA and PPA have known losses, for claims whose verdict is then known.
+
+    ``gain(dataset, rng)`` is by how much BGA reduces the loss more than PPA in a task, relative to the loss before.
+    PPA reduces every loss by one tenth, and BGA for the wrong loss reduces it as much as PPA.
+    """
+    rng = np.random.default_rng(0)
+    rows = []
+    for dataset in range(datasets):
+        for number in range(sets):
+            about = {"set": f"d{dataset}/m/{number}", "dataset": f"d{dataset}", "model": "m", "fold": number}
+            about |= {"shift": "prior", "amount": rng.uniform(0.1, 0.5), "size": ("high", "medium", "low")[number % 3]}
+            about |= {"distance": about["amount"] ** 2 + 0.05 * rng.uniform(), "impossible": None, "converged": True}
+            for error in ERRORS:
+                better = 0.9 - gain(dataset, rng)
+                for adjuster in ADJUSTERS:
+                    row = {
+                        **about,
+                        "error": error,
+                        "off": abs(error),
+                        "adjuster": adjuster,
+                        "guaranteed": 0.0,
+                        "passes": 3,
+                    }
+                    for measure in ("brier", "log"):
+                        ratio = better if adjuster == f"bga-{measure}" else 0.9
+                        row |= {f"{measure}_before": before, f"{measure}_after": before * ratio}
+                        row[f"{measure}_reduction"] = 1 - ratio
+                    rows.append(row)
+    return pd.DataFrame(rows)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from baserate.errors import BadFile
-from baserate.study.claims import Claim, claims
+from baserate.study.claims import Claim
 from baserate.study.page import PageContent, write_page
+from baserate.study.paper_claims import paper_claims
 from baserate.study.reference import Comparison
 from baserate.study.runs import RunSummary
 from baserate.study.tables import read_results, skipped_by_cause
@@ -65,7 +66,7 @@ class Findings:
     @cached_property
     def claims(self) -> list[Claim]:
         """The claims of the paper, each with the result of this study."""
-        return claims(self.frame, sum(summary.taken for summary in self.summaries), self.comparison)
+        return paper_claims(self.frame, sum(summary.taken for summary in self.summaries), self.comparison)
 
     def write_pages(self, folder: Path) -> list[Path]:
         """Write the page with its tables and figures, and return the paths of all files."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from baserate.study.claims import Claim
 from baserate.study.figures import FIGURES, save_all
+from baserate.study.page_of_claims import claims_section, comparisons_section, comparisons_table
 from baserate.study.reference import Comparison
 from baserate.study.runs import RunSummary
 from baserate.study.tables import (
@@ -24,6 +25,7 @@ from baserate.study.tables import (
     means,
     medians,
     n_tasks,
+    with_error_columns,
 )
 from baserate.support.atomic_files import write_atomically
 
@@ -57,6 +59,7 @@ def write_page(content: PageContent, folder: Path) -> list[Path]:
     tables = {
         "corpus.csv": corpus,
         "skipped.csv": content.skipped.reset_index(),
+        "comparisons.csv": comparisons_table(content.frame),
         **{f"cells-{measure}.csv": cells(content.frame, measure) for measure in MEASURES},
     }
     texts = {
@@ -74,7 +77,8 @@ def write_page(content: PageContent, folder: Path) -> list[Path]:
 def _page(content: PageContent) -> str:
     sections = [
         _introduction(content),
-        _claims(content),
+        claims_section(content.claims),
+        comparisons_section(content.frame),
         _figures(),
         _means(content),
         _by_model_and_shift(content),
@@ -114,26 +118,6 @@ This page was written by `baserate study`{how_to_repeat}.
   Settings and versions are in [settings.json](settings.json)."""
 
 
-def _claims(content: PageContent) -> str:
-    lines = [
-        "## Claims",
-        "",
-        'Claims that start with "New:" are not in the paper.',
-        "",
-        "| claim | paper | here | |",
-        "|---|---|---|---|",
-    ]
-    notes = []
-    for claim in content.claims:
-        verdict = claim.verdict if claim.holds else f"**{claim.verdict}**"
-        if claim.why:
-            notes.append(f"- *{claim.text}*: {escape_cell(claim.why)}")
-        lines.append(f"| {claim.text} | {claim.paper} | {claim.ours} | {verdict} |")
-    if notes:
-        lines += ["", "Why some claims do not hold or cannot be decided:", "", *notes]
-    return "\n".join(lines)
-
-
 def _figures() -> str:
     shown = "\n\n".join(f"![{title}]({name}.png)\n\n[as SVG]({name}.svg)" for name, (title, _, _) in FIGURES.items())
     return f"""## Figures
@@ -157,9 +141,8 @@ def _means(content: PageContent) -> str:
     for measure, name in MEASURES.items():
         for adjuster in (f"bga-{measure}", "ppa", f"set-{measure}"):
             pair = (table(content.frame, measure, adjuster) for table in (means, medians))
-            both = _side_by_side(*pair).rename_axis(index="shift", columns=None)
-            both = both.rename(columns=lambda off: "exact rates" if off == 0 else f"off by {off:g}")
-            parts += ["", f"**{name}, `{adjuster}`: mean (median)**", "", markdown_table(both)]
+            parts += ["", f"**{name}, `{adjuster}`: mean (median)**", ""]
+            parts.append(markdown_table(with_error_columns(_side_by_side(*pair))))
     return "\n".join(parts)
 
 

@@ -13,6 +13,12 @@ Frame = Any  # a pandas DataFrame
 MEASURES = {"brier": "Brier score", "log": "log loss"}
 """The measured losses, and their names in text."""
 
+LOSS_NAMES = {"brier": "the Brier score", "log": "log loss"}
+"""The measured losses, with their article, for use in sentences."""
+
+ROUNDING = 1e-12
+"""Smaller differences between losses are attributed to rounding."""
+
 SIZES = ("high", "medium", "low")
 """Thirds of the shifted sets by the distance between old and new class rates; the rows of the figures."""
 
@@ -33,6 +39,15 @@ def read_results(path: Path) -> Frame:
     return frame.assign(off=frame["error"].abs())
 
 
+def rows_of(frame: Frame, adjuster: str, measure: str) -> Frame:
+    """The results of one adjuster for tasks with a finite loss before and a defined loss after adjustment.
+
+    With hard scores, the loss before can be infinite, and some tasks cannot be adjusted.
+    """
+    rows = frame[(frame["adjuster"] == adjuster) & np.isfinite(frame[f"{measure}_before"])]
+    return rows[rows[f"{measure}_after"].notna()]
+
+
 def cells(frame: Frame, measure: str) -> Frame:
     """One row per adjuster, size of the shift and absolute error, with statistics of the relative reduction.
 
@@ -45,7 +60,7 @@ def cells(frame: Frame, measure: str) -> Frame:
         tasks="size",
         mean="mean",
         median="median",
-        worse=lambda values: float((values < -1e-12).mean()),
+        worse=lambda values: float((values < -ROUNDING).mean()),
         infinite=lambda values: int(np.isneginf(values).sum()),
     ).reset_index()
 
@@ -62,6 +77,12 @@ def medians(frame: Frame, measure: str, adjuster: str) -> Frame:
 
 def _cells_of(frame: Frame, measure: str, adjuster: str) -> Any:
     return frame[frame["adjuster"] == adjuster].groupby(["size", "off"], observed=True)[f"{measure}_reduction"]
+
+
+def with_error_columns(table: Frame) -> Frame:
+    """A table with one column per absolute error, with names of its rows and columns for the page."""
+    table = table.rename_axis(index="shift", columns=None)
+    return table.rename(columns=lambda off: "exact rates" if off == 0 else f"off by {off:g}")
 
 
 def n_tasks(frame: Frame) -> int:
