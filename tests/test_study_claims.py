@@ -75,7 +75,7 @@ def test_interval_decides_the_verdict_of_a_claim_about_averages(gain: Gain, hold
 def test_claims_about_averages_show_pooled_loss_and_head_to_head_share() -> None:
     by_cells, in_tasks = (claim(synthetic_results(always_better), ABOUT_AVERAGES[number]) for number in (0, 2))
     assert "the pooled loss falls by 15.0% with BGA and falls by 10.0% with PPA" in by_cells.beside
-    assert "BGA beats PPA in 100.0% of tasks" in by_cells.beside
+    assert "BGA beats PPA in 100.0% of tasks (95% interval: 100.0% to 100.0%)" in by_cells.beside
     assert "larger for BGA in 12/12 cells (95% interval: 12 to 12)" in in_tasks.beside
     assert "the pooled loss falls by 14.9% with BGA" in in_tasks.beside
 

@@ -36,7 +36,9 @@ def beats_ppa_by_means(frame: Frame, measure: str, needed: int) -> Claim:
         return Claim(text, paper, decision.ours, None, why)
     why = _why(contrast.means, 0.0, contrast.tasks, decide)
     wins = contrast.wins.over_all_cells()
-    beside = f"{_pooled(contrast, 'BGA', 'PPA')}; BGA beats PPA {_by_share(wins).ours} ({_by_share(wins).certainty})"
+    beside = (
+        f"{_pooled(contrast, 'BGA', 'PPA')}; BGA beats PPA {_by_share(wins).ours} ({_ends(wins.intervals()[0], '.1%')})"
+    )
     return Claim(text, paper, *_of(decision, why), beside)
 
 
@@ -116,10 +118,13 @@ def _by_share(shares: Ratios) -> Decision:
 
 
 def _certainty(interval: Interval, n_datasets: int, style: str) -> str:
-    return _few(n_datasets) or (
-        f"95% interval: {format(interval.low, style)} to {format(interval.high, style)}, "
-        f"{format_count(n_datasets, 'data set')}"
-    )
+    return _few(n_datasets) or f"{_ends(interval, style)}, {format_count(n_datasets, 'data set')}"
+
+
+def _ends(interval: Interval, style: str) -> str:
+    if np.isnan(interval.low):
+        return "no interval"
+    return f"95% interval: {interval.low:{style}} to {interval.high:{style}}"
 
 
 def _few(n_datasets: int) -> str:
@@ -133,11 +138,10 @@ def _pooled(contrast: Contrast, first: str, second: str) -> str:
     """What the adjusters do to the pooled loss."""
     reductions = zip((first, second), contrast.pooled_reductions(), strict=True)
     text = "the pooled loss " + " and ".join(f"{_change(value)} with {name}" for name, value in reductions)
-    pooled = contrast.pooled.over_all_cells()
-    difference = pooled.intervals()[0]
+    difference = contrast.pooled.over_all_cells().intervals()[0]
     if not np.isfinite(difference.value):
         return text
-    return f"{text} (difference {difference.value:.1%}; {_certainty(difference, len(pooled.datasets), '.1%')})"
+    return f"{text} (difference {difference.value:.1%}; {_ends(difference, '.1%')})"
 
 
 def _change(reduction: float) -> str:
