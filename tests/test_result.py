@@ -241,6 +241,7 @@ def test_the_note_on_rates_appears_only_where_chance_does_not_explain_them() -> 
     note = rates_note(facts(result.what_if([0.6, 0.4])))
     assert note is not None
     assert "a rate of 0.3 of yes, not 0.4" in note
+    assert note in str(result.what_if([0.6, 0.4]))
     assert rates_note(facts(result.what_if(br.Rates.between([0.6, 0.3], [0.7, 0.4])))) is None
     assert rates_note(facts(br.prior_adjust(p, [0.5, 0.5], [0.6, 0.4]))) is None
     few = br.adjust(p[::100], [0.6, 0.4])

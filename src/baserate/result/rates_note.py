@@ -26,8 +26,8 @@ def rates_note(about: dict[str, Any]) -> str | None:
     >>> from baserate.result.facts import facts
     >>> result = br.adjust([[0.9, 0.1], [0.5, 0.5]] * 100, [0.45, 0.55])
     >>> print(rates_note(facts(result)))
-    the predictions expect a rate of 0.3 of class 1, not 0.55; if the model is right for these rows, the loss rises by
-    about as much: see br.advise
+    the predictions expect a rate of 0.3 of class 1, not 0.55; if they are right instead, the loss rises by about as
+    much: see br.advise
     >>> rates_note(facts(result.what_if([0.68, 0.32]))) is None
     True
     """
@@ -43,6 +43,6 @@ def rates_note(about: dict[str, Any]) -> str | None:
         return None
     name = classes[j]["class"] if about["classes_named"] else f"class {j}"
     return (
-        f"the predictions expect a rate of {before[j]:.4g} of {name}, not {wanted[j]:.4g}; if the model is right for "
-        "these rows, the loss rises by about as much: see br.advise"
+        f"the predictions expect a rate of {before[j]:.4g} of {name}, not {wanted[j]:.4g}; if they are right instead, "
+        "the loss rises by about as much: see br.advise"
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from baserate.errors import Option
 from baserate.result.facts import facts, most_changed
+from baserate.result.rates_note import rates_note
 from baserate.support.text import printable, shortened
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def _statements(about: dict[str, Any]) -> list[str]:
     lines.append(f"{state} in {about['n_passes']} passes ({about['engine']} engine)")
     if not np.isnan(about["rate_variation"]):
         lines.append(f"{rate_variation(about)}; if the rates are a population's, pass {OF_POPULATION}")
-    return lines
+    note = rates_note(about)
+    return lines if note is None else [*lines, note]
 
 
 def rate_variation(about: dict[str, Any]) -> str:
