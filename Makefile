@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -76,6 +76,10 @@ bench-check: $(VENV)/.dev
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py --docs
+
+# How often the intervals of br.compare contain the effect; about 12 minutes on one core.
+compare-coverage: $(VENV)/.dev
+	$(BIN)/python tools/compare_coverage.py
 
 procedures: $(VENV)/.run
 	$(BIN)/python benchmarks/procedures.py --docs

@@ -105,7 +105,8 @@ class TestCompare:
         table = br.compare(P, Y, RATES, n_bootstrap=5)
         frame = table.to_frame()
         assert isinstance(frame, pd.DataFrame)
-        assert list(frame.columns) == ["procedure", "loss", "mean", "change", "low", "high"]
+        bounds = ["low", "high", "joint_low", "joint_high"]
+        assert list(frame.columns) == ["procedure", "loss", "mean", "change", *bounds]
         assert len(frame) == len(table.procedures) * 2
         assert table.to_frame("polars").shape == frame.shape
         assert "95 % interval of the change" in repr(table)

@@ -14,7 +14,8 @@ from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior
 from baserate.adjustment import Adjustment, load
 from baserate.analysis import shifts, theory
 from baserate.analysis.advise import Advice, advise
-from baserate.analysis.compare import Comparison, compare
+from baserate.analysis.compare import compare
+from baserate.analysis.comparison import Comparison
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays import (
     ComparisonDisplay,

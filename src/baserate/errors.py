@@ -134,6 +134,10 @@ class TrainingRatesWarning(UserWarning):
     """The predictions of a classifier do not agree with the class rates for which it seems to be trained."""
 
 
+class FewGroupsWarning(UserWarning):
+    """Intervals were computed from so few groups of rows that they may be too short."""
+
+
 class NotConvergedWarning(RuntimeWarning):
     """The solver stopped before it reached the tolerance.
 

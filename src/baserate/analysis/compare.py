@@ -2,98 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.errors import BadOption, BadRates, InfeasibleRates
-from baserate.inputs import dataframes as frames
+from baserate.analysis.candidates import Candidate, candidates
+from baserate.analysis.comparison import NEW_ROWS, THESE_ROWS, Comparison, Evidence
+from baserate.analysis.comparison_notes import ZEROS, comparison_notes, few_groups
+from baserate.analysis.cross_fitting import LabelledRows
+from baserate.analysis.evaluation import Evaluation, Evaluator
+from baserate.analysis.measures import MeanLoss, as_metrics
+from baserate.analysis.resampling import Bootstrap, sum_by_group
+from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, warn
 from baserate.inputs.labels import as_targets
-from baserate.inputs.validation import is_number
+from baserate.inputs.validation import as_progress, is_number, quoted_name
 from baserate.losses.base import Loss, short_name
-from baserate.losses.log import Log
 from baserate.losses.registry import as_loss
-from baserate.rates import Rates, RatesLike
-from baserate.result.record import Result
-from baserate.solving import adjusted, prior_adjusted, read_predictions, requested
-from baserate.support.arrays import FloatArray
+from baserate.progress import Progress
+from baserate.rates import Rates, RatesLike, as_known
+from baserate.solving import Request, read_predictions, requested
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
-_MAX_VALUES = 1 << 22  # Weights of resampled rows that are in memory at a time.
 _ORIGINAL = "as predicted"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Mean losses of several procedures, compared with those of the original predictions.
-
-    Attributes
-    ----------
-    procedures : tuple of str
-        The first one is "as predicted", the original predictions.
-    losses : tuple of Loss
-    mean : array of shape (p, l)
-        Mean loss of each procedure; NaN where it is not defined, see ``notes``.
-    change : array of shape (p, l)
-        Mean loss minus that of the original predictions: below 0 is better.
-    low, high : array of shape (p, l)
-        Paired bootstrap interval of ``change``. It resamples the rows, but does not repeat the adjustment.
-    confidence : float
-        Confidence level of the intervals.
-    notes : tuple of str
-        Which procedures and losses could not be computed, and why.
-    kind : object
-        The dataframe library of the predictions; None if they were no dataframe.
-    """
-
-    procedures: tuple[str, ...]
-    losses: tuple[Loss, ...]
-    mean: FloatArray
-    change: FloatArray
-    low: FloatArray
-    high: FloatArray
-    confidence: float
-    notes: tuple[str, ...]
-    kind: Any = None
-
-    def as_dict(self) -> dict[str, list[Any]]:
-        """Columns of a table with one row per procedure and loss."""
-        cells = [(i, j) for j in range(len(self.losses)) for i in range(len(self.procedures))]
-        columns: dict[str, list[Any]] = {
-            "procedure": [self.procedures[i] for i, _ in cells],
-            "loss": [short_name(self.losses[j]) for _, j in cells],
-        }
-        for name in ("mean", "change", "low", "high"):
-            columns[name] = [float(getattr(self, name)[cell]) for cell in cells]
-        return columns
-
-    def to_frame(self, backend: str | None = None) -> Any:
-        """The table as a dataframe.
-
-        Parameters
-        ----------
-        backend : "pandas", "polars" or "pyarrow", optional
-            By default the library of the predictions, or the first of these that is installed.
-        """
-        return frames.from_columns(self.as_dict(), self.kind if backend is None else backend)
-
-    def __repr__(self) -> str:
-        width = max(len(name) for name in self.procedures)
-        lines: list[str] = []
-        for j, loss in enumerate(self.losses):
-            title = f"mean {short_name(loss)} loss"
-            level = f"{100 * self.confidence:.6g} %"
-            lines += [*([""] if lines else []), f"{title:<{width}}      mean    change  {level} interval of the change"]
-            for i, name in enumerate(self.procedures):
-                mean, change, low, high = (a[i, j] for a in (self.mean, self.change, self.low, self.high))
-                line = f"{name:<{width}}  {_cell(mean, '8.4f')}"
-                if i and np.isfinite(change):
-                    line += f"  {_cell(change, '+8.4f')}  {_cell(low, '+.4f')} to {_cell(high, '+.4f')}"
-                lines.append(line)
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+_FIT_OPTIONS = ("tol", "max_passes")
 
 
 def compare(
@@ -103,13 +36,18 @@ def compare(
     old_rates: RatesLike | None = None,
     *,
     losses: Sequence[str | Loss] = ("log", "brier"),
+    metrics: Sequence[str] = (),
+    costs: ArrayLike | None = None,
+    target: str = THESE_ROWS,
+    groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     others: Mapping[str, ArrayLike] | None = None,
     confidence: float = 0.95,
-    n_bootstrap: int = 1000,
+    n_bootstrap: int = 2000,
     seed: int = 0,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare the mean losses of all procedures on labelled rows.
@@ -125,21 +63,46 @@ def compare(
     rates : array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows. Procedures that need one vector use ``rates.estimate()``. The
         rate set is ``rates`` itself if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in
-        a random sample of this size.
+        a random sample of this size. Rates that give the same number of rows of each class as ``y`` are treated as an
+        estimate from ``y``; all others as stated, whatever the labels are.
     old_rates : array-like of shape (k,), dict or Series, optional
         Class rates in training; prior adjustment is left out without them.
     losses : sequence of str or Loss, default ("log", "brier")
         Losses to measure, and to adjust for.
+    metrics : sequence of str, default ()
+        Further measures, for which nothing is adjusted: "accuracy"; "auc", the area under the ROC curve, with several
+        classes the mean over classes against the rest; "ece", the expected calibration error of the most probable
+        class, in 15 bins.
+    costs : array-like of shape (k, d), optional
+        The cost of each of d decisions for a row of each class. Measures the mean cost of the decision with the lowest
+        expected cost according to the predictions.
+    target : "these rows" or "new rows", default "these rows"
+        What the intervals are about. In both cases the rows, or the groups, are a random sample of a population.
+
+        - "these rows": a batch is adjusted as a whole to the rates of that batch, and then judged by its own labels, as
+          was done here. The interval is for the mean change on average over such batches of n rows. If the rates are
+          those of the labels, each batch has its own rates; else all have the stated ones.
+        - "new rows": the adjustment that was fitted here is applied to other rows of the population. The interval is
+          for the expected change on these. ``mean`` and ``change`` are estimated by cross-fitting: each row is adjusted
+          by a fit without its tenth of the rows, and rates that are those of the labels are taken from the other rows.
+
+        Neither is about what happened in these n rows: that is known exactly.
+    groups : array-like of shape (n,), optional
+        For rows that are not independent: which rows belong together, such as those of one patient. Whole groups are
+        resampled and left out.
     sample_weight, classes, columns
         As in :func:`adjust`.
     others : dict, optional
-        Further predictions of the same rows, shape (n, k), by their name in the comparison.
+        Further predictions of the same rows, shape (n, k), by their name in the comparison. They are taken as they
+        are, also for the target "new rows".
     confidence : float, default 0.95
-        Confidence level of the bootstrap intervals.
-    n_bootstrap : int, default 1000
+        Confidence level of the intervals.
+    n_bootstrap : int, default 2000
         Number of bootstrap samples.
     seed : int, default 0
-        Seed of the bootstrap.
+        Seed of the bootstrap and of the folds.
+    progress : Progress, optional
+        Receives progress updates.
     **options
         ``zeros``, ``normalize`` and other options of :func:`adjust`.
 
@@ -147,39 +110,91 @@ def compare(
     -------
     Comparison
 
+    Warns
+    -----
+    FewGroupsWarning
+        If there are fewer than 20 groups.
+
     Examples
     --------
     >>> import baserate as br
     >>> p = [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]
     >>> br.compare(p, [0, 0, 0, 1], [0.75, 0.25], [0.5, 0.5], losses=["brier"])
-    mean brier loss         mean    change  95 % interval of the change
+    mean brier loss         mean    change  95 % interval of the change  all intervals jointly
     as predicted          0.3350
-    prior (PPA)           0.1441   -0.1909  -0.4523 to +0.0438
-    additive              0.1837   -0.1512  -0.4537 to +0.1512
-    BGA brier             0.1633   -0.1717  -0.5383 to +0.1889
-    BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000
+    prior (PPA)           0.1441   -0.1909  -1.5272 to +1.1455           -1.5272 to +1.1455
+    additive              0.1837   -0.1512  -1.2051 to +0.9026           -1.6200 to +1.3175
+    BGA brier             0.1633   -0.1717  -0.9824 to +0.6390           -1.8905 to +1.5472
+    BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000           +0.0000 to +0.0000
+    intervals: for batches like these rows, each adjusted by itself
+    joint intervals: for all procedures at once, so also for the best one
     """
     chosen = _as_losses(losses)
     if "loss" in options or "bounded" in options:
         raise BadOption("compare does not take loss= and bounded=; pass the losses as losses=")
-    _check_bootstrap(confidence, n_bootstrap)
-    options |= {"sample_weight": sample_weight, "classes": classes, "columns": columns}
+    _check_settings(confidence, n_bootstrap, target)
+    receiver = as_progress(progress)
+    options |= {"sample_weight": sample_weight, "classes": classes, "columns": columns, "progress": progress}
     request = requested(probs, rates, **options)
-    p, weights = read_predictions(request)
-    targets = as_targets(y, p.shape, request.known.classes)
+    known, (p, weights) = request.known, read_predictions(request)
+    measures = (*map(MeanLoss, chosen), *as_metrics(metrics, costs, p.shape[1]))
+    targets = as_targets(y, p.shape, known.classes)
     further = {name: _as_predictions(rows, p.shape, name) for name, rows in (others or {}).items()}
-    made, notes = _adjusted_by_all(probs, request.known, old_rates, chosen, options)
-    predictions = {_ORIGINAL: p} | further | made
+    old = None if old_rates is None else as_known(old_rates, known.classes, p.shape[1], what="old_rates")
+    tried, notes = candidates(known, old, chosen)
+    made, impossible = _adjusted_by_all(probs, known, tried, options)
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
-    weights, targets = weights[counts], targets[counts]
-    rows = np.stack([[row_losses(loss, a[counts], targets) for loss in chosen] for a in predictions.values()])
-    notes += _undefined_losses(rows, list(predictions), chosen)
+    rows = LabelledRows(p, targets, weights, _as_groups(groups, len(p), counts)).at(counts)
+    predictions = {name: a[counts] for name, a in ({_ORIGINAL: p} | further | made).items()}
+    fit_options = {name: options[name] for name in _FIT_OPTIONS if name in options}
+    evaluator = Evaluator(rows, known, measures, target, seed, fit_options, receiver)
+    evaluated = evaluator.evaluate(predictions, [candidate for candidate in tried if candidate.name in made])
+    notes += [*impossible, *evaluated.notes]
+    return _comparison(evaluated, evaluator, chosen, notes, Bootstrap(confidence, n_bootstrap, seed), _kind(request))
+
+
+def _comparison(
+    evaluated: Evaluation,
+    evaluator: Evaluator,
+    losses: tuple[Loss, ...],
+    notes: list[str],
+    bootstrap: Bootstrap,
+    kind: Any,
+) -> Comparison:
+    """The result: means, intervals and notes."""
+    rows, measures = evaluator.rows, tuple(evaluator.measures)
+    groups = sum_by_group(evaluated.contributions, rows.weights, rows.groups, bootstrap.seed)
+    evidence = Evidence(groups, evaluated.fold_means, evaluated.share, evaluator.target, bootstrap)
+    found = evidence.intervals(0, evaluator.progress)
     with np.errstate(invalid="ignore"):
-        mean, differences = rows @ weights, rows - rows[:1]
-        change = differences @ weights
-    low, high = _bootstrap(differences, weights, confidence, n_bootstrap, seed)
-    kind = None if request.rows.frame is None else request.rows.frame.kind
-    return Comparison(tuple(predictions), chosen, mean, change, low, high, confidence, tuple(notes), kind)
+        mean = evaluated.contributions @ rows.weights
+        change = mean - mean[0]
+    notes = notes + comparison_notes(mean, evaluated.predictions, measures, rows, evaluator.known)
+    if message := few_groups(rows):
+        notes.append(message)
+        warn(FewGroupsWarning(message))
+    return Comparison(
+        tuple(evaluated.predictions),
+        losses,
+        mean,
+        change,
+        found.low,
+        found.high,
+        bootstrap.confidence,
+        tuple(notes),
+        kind,
+        joint_low=found.joint_low,
+        joint_high=found.joint_high,
+        target=evaluator.target,
+        reference=_ORIGINAL,
+        options=tuple(option for option in (ZEROS,) if any(str(option) in note for note in notes)),
+        measures=measures,
+        evidence=evidence,
+    )
+
+
+def _kind(request: Request) -> Any:
+    return None if request.rows.frame is None else request.rows.frame.kind
 
 
 def _as_losses(losses: str | Loss | Sequence[str | Loss]) -> tuple[Loss, ...]:
@@ -198,84 +213,43 @@ def _as_predictions(rows: ArrayLike, shape: tuple[int, ...], name: str) -> Float
     return predictions
 
 
+def _as_groups(groups: ArrayLike | None, n_rows: int, counts: BoolArray) -> IndexArray | None:
+    """The number of the group of each row; groups without a row that counts have none."""
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_rows,):
+        raise BadOption(f"groups has shape {names.shape}, but there are {n_rows} rows; pass one group for each row")
+    if names.dtype.kind == "f" and np.isnan(names).any():
+        raise BadOption(f"the group of row {int(np.flatnonzero(np.isnan(names))[0])} is NaN; give each row a group")
+    try:
+        different, numbers = np.unique(names[counts], return_inverse=True)
+    except TypeError:
+        raise BadOption("groups mixes values that cannot be sorted, such as None and strings; convert them") from None
+    if len(different) < 2:
+        raise BadOption("all rows are in one group; at least 2 groups are needed, or leave groups= out")
+    found = np.zeros(n_rows, dtype=np.intp)
+    found[counts] = numbers
+    return found
+
+
 def _adjusted_by_all(
-    probs: Any, known: Rates, old_rates: RatesLike | None, losses: Sequence[Loss], options: dict[str, Any]
+    probs: Any, known: Rates, tried: Sequence[Candidate], options: dict[str, Any]
 ) -> tuple[dict[str, FloatArray], list[str]]:
     """The adjusted predictions of each procedure, and notes on the procedures that are impossible."""
-    try:
-        rates = known.estimate()
-    except BadRates as error:  # procedures that need one vector of rates are left out
-        results = {loss: adjusted(probs, known, loss=loss, **options) for loss in losses}
-        made = {f"BGA {short_name(loss)} to a set": _rows(result) for loss, result in results.items()}
-        return made, [f"only adjustment to a rate set is compared: {error}"]
-    rate_set = known if known.kind != "exact" else Rates.of_population(rates)
-    calls: dict[str, Callable[[], Result]] = {}
-    if old_rates is not None:
-        prior_options = {name: value for name, value in options.items() if name not in ("tol", "max_passes")}
-        calls["prior (PPA)"] = partial(prior_adjusted, probs, old_rates, rates, **prior_options)
-    calls["additive"] = partial(adjusted, probs, rates, loss="brier", bounded=False, **options)
-    for loss in losses:
-        addition = " (multiplicative)" if isinstance(loss, Log) else ""
-        calls[f"BGA {short_name(loss)}{addition}"] = partial(adjusted, probs, rates, loss=loss, **options)
-    for loss in losses:
-        calls[f"BGA {short_name(loss)} to a set"] = partial(adjusted, probs, rate_set, loss=loss, **options)
     made, notes = {}, []
-    for name, call in calls.items():
+    for name, fit in tried:
         try:
-            made[name] = _rows(call())
+            made[name] = np.asarray(fit(probs, known, **options).answer)
         except InfeasibleRates as error:
             notes.append(f"{name}: {error}")
     return made, notes
 
 
-def _rows(result: Result) -> FloatArray:
-    return np.asarray(result.answer)
-
-
-def _undefined_losses(rows: FloatArray, procedures: Sequence[str], losses: Sequence[Loss]) -> list[str]:
-    """Notes on predictions outside the domain of a loss."""
-    undefined = np.asarray(np.isnan(rows).any(axis=2))
-    return [
-        f"{name}: entries below 0 have no {short_name(loss)} loss"
-        for i, name in enumerate(procedures)
-        for j, loss in enumerate(losses)
-        if undefined[i, j]
-    ]
-
-
-def row_losses(loss: Loss, p: FloatArray, targets: FloatArray) -> FloatArray:
-    """The loss of each row; NaN for predictions outside the domain of the loss."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = loss.divergence(p, targets)
-    return np.where((p < loss.domain.low).any(axis=1), np.nan, rows)
-
-
-def _bootstrap(
-    differences: FloatArray, weights: FloatArray, confidence: float, n_samples: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """Percentile interval of the weighted mean over rows; all procedures use the same bootstrap samples."""
-    rng, n = np.random.default_rng(seed), differences.shape[-1]
-    means = []
-    batch = max(_MAX_VALUES // n, 1)
-    for start in range(0, n_samples, batch):
-        samples = rng.integers(n, size=(min(batch, n_samples - start), n))
-        counts = np.stack([np.bincount(rows, minlength=n) for rows in samples]) * weights
-        with np.errstate(invalid="ignore"):
-            means.append(differences @ (counts / counts.sum(axis=1, keepdims=True)).T)
-    tail = 50 * (1 - confidence)
-    with np.errstate(invalid="ignore"):  # infinite losses have no interval
-        low, high = np.percentile(np.concatenate(means, axis=-1), [tail, 100 - tail], axis=-1)
-    return low, high
-
-
-def _cell(value: float, format_spec: str) -> str:
-    if np.isfinite(value):
-        return format(value, format_spec)
-    return "infinite" if np.isinf(value) else "undefined"
-
-
-def _check_bootstrap(confidence: Any, n_bootstrap: Any) -> None:
+def _check_settings(confidence: Any, n_bootstrap: Any, target: Any) -> None:
     if not is_number(confidence) or not 0 < float(confidence) < 1:
         raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
     if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
         raise BadOption(f"n_bootstrap must be a whole number above 0, not {n_bootstrap!r}")
+    if target not in (THESE_ROWS, NEW_ROWS):
+        raise BadOption(f"target must be {THESE_ROWS!r} or {NEW_ROWS!r}, not {quoted_name(target)}")

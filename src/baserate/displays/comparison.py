@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.analysis.compare import Comparison, compare
+from baserate.analysis.compare import compare
+from baserate.analysis.comparison import Comparison
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, new_axes
-from baserate.losses.base import short_name
 from baserate.rates import RatesLike
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ComparisonDisplay:
-    """Change of each loss by each procedure, with confidence intervals. There is one panel per loss.
+    """Change of each loss and metric by each procedure, with confidence intervals. Each has its own panel.
 
     Attributes
     ----------
@@ -49,34 +49,39 @@ class ComparisonDisplay:
         return cls(compare(probs, y, rates, **options)).plot()
 
     def plot(self, axes: Axes | Sequence[Axes] | None = None) -> ComparisonDisplay:
-        """Draw into ``axes``, one per loss, or into a new figure."""
+        """Draw into ``axes``, one per loss and metric, or into a new figure."""
         data = self.comparison
-        rows, n_losses = np.arange(1, len(data.procedures)), len(data.losses)
+        shown = [i for i, name in enumerate(data.procedures) if name != data.reference]
+        n_panels = len(data.measures)
         if axes is None:
-            width = 6.4 if n_losses == 1 else 2.0 + 4.0 * n_losses
-            axes = new_axes(n_losses, width=width, height=1.2 + 0.4 * len(rows))
+            width = 6.4 if n_panels == 1 else 2.0 + 4.0 * n_panels
+            axes = new_axes(n_panels, width=width, height=1.4 + 0.4 * len(shown))
         self.axes_ = np.atleast_1d(np.asarray(axes))
         for j, ax in enumerate(self.axes_):
-            change, ends = data.change[1:, j], np.stack([data.low[1:, j], data.high[1:, j]])
-            known = np.isfinite(change) & np.isfinite(ends).all(axis=0)
-            ax.hlines(rows[known], *ends[:, known], color=BLUE, linewidth=2)
-            ax.plot(change[known], rows[known], "o", color=BLUE)
-            for row in rows[~known]:
-                at_left_edge = ax.get_yaxis_transform()
-                ax.text(
-                    0.02,
-                    row,
-                    "not defined or infinite",
-                    transform=at_left_edge,
-                    color=GREY,
-                    va="center",
-                    fontsize="small",
-                )
-            ax.axvline(0.0, color=GREY, linewidth=0.8)
-            ax.set_yticks(rows, data.procedures[1:] if j == 0 else [""] * len(rows))
-            ax.set_ylim(len(rows) + 0.6, 0.4)
-            ax.set_xlabel(f"change of mean {short_name(data.losses[j])} loss")
-            ax.locator_params(axis="x", nbins=6)
-            hide_top_and_right_spines(ax)
+            _plot_changes(ax, data, shown, j)
+            ax.set_yticks(np.arange(1, len(shown) + 1), [data.procedures[i] if j == 0 else "" for i in shown])
+        self.axes_[0].set_title(
+            f"{100 * data.confidence:.6g} % intervals for {data.target}; thin: jointly", loc="left", fontsize="small"
+        )
         self.figure_ = self.axes_[0].get_figure(root=True)
         return self
+
+
+def _plot_changes(ax: Axes, data: Comparison, shown: list[int], j: int) -> None:
+    """Draw the changes of one loss or metric, with their intervals: a thick line, and a thin one for the joint one."""
+    rows = np.arange(1, len(shown) + 1)
+    change, low, high, joint_low, joint_high = (
+        values[shown, j] for values in (data.change, data.low, data.high, data.joint_low, data.joint_high)
+    )
+    known = np.isfinite(change) & np.isfinite(low) & np.isfinite(high)
+    ax.hlines(rows[known], joint_low[known], joint_high[known], color=BLUE, linewidth=0.8)
+    ax.hlines(rows[known], low[known], high[known], color=BLUE, linewidth=2.5)
+    ax.plot(change[known], rows[known], "o", color=BLUE)
+    style: dict[str, Any] = {"color": GREY, "va": "center", "fontsize": "small"}
+    for row in rows[~known]:
+        ax.text(0.02, row, "not defined or infinite", transform=ax.get_yaxis_transform(), **style)
+    ax.axvline(0.0, color=GREY, linewidth=0.8)
+    ax.set_ylim(len(rows) + 0.6, 0.4)
+    ax.set_xlabel(f"change of {data.measures[j].title}")
+    ax.locator_params(axis="x", nbins=6)
+    hide_top_and_right_spines(ax)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.analysis.compare import Comparison, compare
+from baserate.analysis.compare import compare
+from baserate.analysis.comparison import Comparison
 from baserate.analysis.row_changes import AllRows, RowChanges, all_rows, row_changes
 from baserate.inputs.labels import as_targets
 from baserate.losses.brier import Brier

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from baserate.analysis.compare import Comparison
+from baserate.analysis.comparison import Comparison
 from baserate.analysis.row_changes import RowChanges
 from baserate.losses.base import short_name
 from baserate.report.formatting import class_name, format_number, format_signed, shortened

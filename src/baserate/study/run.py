@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from baserate.analysis import shifts
-from baserate.analysis.compare import row_losses
+from baserate.analysis.measures import row_losses
 from baserate.errors import BadFile, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.validation import quoted
 from baserate.losses import Brier, Log
