@@ -53,6 +53,7 @@ def cases(folder: Path) -> Iterator[Case]:
     p, rates = problem("easy", 10_000, 1000)
     yield Case("10,000 x 1000, log / probs.T @ probs", lambda: br.adjust(p, rates, loss="log"), product_of(p))
     yield many_batches()
+    yield comparison()
     yield parquet(folder / "in.parquet")
 
 
@@ -82,6 +83,17 @@ def many_batches(batches: int = 200, n: int = 1000, k: int = 8) -> Case:
         return [rows / rows.sum(axis=1, keepdims=True) for rows in weighted]
 
     return Case(f"{batches} batches of {n} x {k} / reweighting", lambda: br.adjust_many(problems), reweight)
+
+
+def comparison(n: int = 15_000, n_bootstrap: int = 2000) -> Case:
+    """A comparison of all procedures with intervals, compared with one adjustment of the same rows."""
+    rng, (p, rates) = np.random.default_rng(2), problem("easy", n, 2)
+    y, old = (rng.random(n) < p[:, 1]).astype(int), [0.5, 0.5]
+    return Case(
+        f"compare {n:,} x 2 / one adjust",
+        lambda: br.compare(p, y, rates, old, n_bootstrap=n_bootstrap),
+        lambda: br.adjust(p, rates),
+    )
 
 
 def parquet(path: Path, n: int = 1_000_000) -> Case:
