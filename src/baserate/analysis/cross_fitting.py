@@ -17,9 +17,12 @@ error of the shift times the error of the slope.
   cross-fitted estimate is the mean over the rows plus the product, of variance ``2 v``. The variance that treats the
   shift as fixed contains one ``v`` already, since it is that at the fitted shift and not at the best one. So ``v`` is
   added.
-- The effect on the rows that were adjusted themselves has a product of variance ``v / 2``, which is added. So is what
-  the first-order term adds, if that is positive. The term of fold m is ``-(K - 1)`` times the deviation of the m-th
-  row mean, as in the jackknife. It is 0 in expectation if the adjustment is for the loss that is measured.
+- The effect on the rows that were adjusted themselves has a product of variance ``v / 2`` to ``2 v``, least if the
+  adjustment is for the loss that is measured. So ``v`` is added here, too. With ``v / 2``, 95 % intervals contained the
+  effect of prior adjustment with two classes in 89 % of the cases only.
+- For these rows, what the first-order term adds is also added, if it is positive. The term of fold m is ``-(K - 1)``
+  times the deviation of the m-th row mean, as in the jackknife. It is 0 in expectation if the adjustment is for the
+  loss that is measured.
 
 These corrections matter where the effect is small. If no adjustment is needed at all, they make the intervals longer
 than necessary. ``tools/compare_coverage.py`` measures how often the intervals contain the effect.
