@@ -125,7 +125,7 @@ def off_by(points: float) -> Scenario:
         p, y = sampled(data, p, rng)
         rates, largest = rates_of(y, p.shape[1]), int(rates_of(y, p.shape[1]).argmax())
         error = points / 100 * (1 if rng.random() < 0.5 or not points else -1)
-        if rates[largest] + error > 0.98:
+        if not 0.02 < rates[largest] + error < 0.98:
             error = -error
         stated = rates * (1 - rates[largest] - error) / (1 - rates[largest])
         stated[largest] = rates[largest] + error
