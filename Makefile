@@ -34,7 +34,7 @@ MIN_TESTS := adjust commands dask displays engines estimators dataframes interva
 MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outside bounds:RuntimeWarning"
 test-min: $(VENV_MIN)/.done
 	$(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
-		--deselect tests/test_commands.py::test_bench_study_demo_version_and_help $(MIN_TESTS:%=tests/test_%.py)
+		--deselect tests/test_commands.py::test_bench_study_demo_version_help_and_completion $(MIN_TESTS:%=tests/test_%.py)
 
 # Builds both distributions in dist/, and tries the wheel in an environment that has nothing else: first without
 # extras, which finds dependencies that are not declared, then with files. -I keeps the source tree off the path.
