@@ -202,7 +202,7 @@ class TestImbalancedLearn:
     SAMPLERS = (
         *("RandomUnderSampler", "NearMiss", "TomekLinks", "EditedNearestNeighbours", "ClusterCentroids"),
         *("RandomOverSampler", "SMOTE", "BorderlineSMOTE", "ADASYN", "SMOTEENN", "SMOTETomek"),
-        *("InstanceHardnessThreshold", "OneSidedSelection", "NeighbourhoodCleaningRule", "SVMSMOTE"),
+        *("OneSidedSelection", "NeighbourhoodCleaningRule", "SVMSMOTE"),
     )
 
     @staticmethod
