@@ -199,6 +199,15 @@ class TestIntervals:
         assert alone < 60
         assert together >= 86  # 95 % minus 4 standard errors
 
+    def test_no_change_in_these_rows_does_not_mean_no_change_in_others(self) -> None:
+        # The rates of these labels are those in training by chance, so that prior adjustment changes nothing.
+        p, _ = labelled(100, 2, seed=12)
+        table = br.compare(p, np.arange(100) % 2, [0.5, 0.5], [0.5, 0.5], losses=["log"], n_bootstrap=50)
+        i = table.procedures.index("prior (PPA)")
+        assert table.change[i, 0] == pytest.approx(0.0, abs=1e-12)
+        assert table.low[i, 0] < -1e-4
+        assert table.high[i, 0] > 1e-4
+
     def test_one_row_has_no_interval(self) -> None:
         table = br.compare([[0.6, 0.4]], [0], br.Rates.between([0.7, 0.2], [0.8, 0.3]), losses=["brier"])
         assert np.isnan(table.low).all()

@@ -122,9 +122,9 @@ def compare(
     >>> br.compare(p, [0, 0, 0, 1], [0.75, 0.25], [0.5, 0.5], losses=["brier"])
     mean brier loss         mean    change  95 % interval of the change  all intervals jointly
     as predicted          0.3350
-    prior (PPA)           0.1441   -0.1909  -1.6003 to +1.2185           -1.6003 to +1.2185
-    additive              0.1837   -0.1512  -1.2415 to +0.9390           -1.6707 to +1.3682
-    BGA brier             0.1633   -0.1717  -1.0008 to +0.6575           -1.9296 to +1.5863
+    prior (PPA)           0.1441   -0.1909  -1.7360 to +1.3543           -1.7360 to +1.3543
+    additive              0.1837   -0.1512  -1.3109 to +1.0084           -1.7675 to +1.4650
+    BGA brier             0.1633   -0.1717  -1.0365 to +0.6932           -2.0053 to +1.6620
     BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000           +0.0000 to +0.0000
     intervals: for batches like these rows, each adjusted by itself
     joint intervals: for all procedures at once, so also for the best one

@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
         with np.errstate(invalid="ignore"):
             found = corrections(self.fold_means - self.fold_means[base])
         first, second = np.nan_to_num(found.first) * self.share, np.nan_to_num(found.second) * self.share**2
-        added = second + (np.maximum(first, 0.0) if self.target == THESE_ROWS else 0.0)
+        added = np.maximum(first, 0.0) + 2 * second if self.target == THESE_ROWS else second
         return bootstrap_intervals(self.groups, base, added, self.bootstrap, progress)
 
 

@@ -18,8 +18,8 @@ error of the shift times the error of the slope.
   shift as fixed contains one ``v`` already, since it is that at the fitted shift and not at the best one. So ``v`` is
   added.
 - The effect on the rows that were adjusted themselves has a product of variance ``v / 2`` to ``2 v``, least if the
-  adjustment is for the loss that is measured. So ``v`` is added here, too. With ``v / 2``, 95 % intervals contained the
-  effect of prior adjustment with two classes in 89 % of the cases only.
+  adjustment is for the loss that is measured. ``2 v`` is added. With ``v``, 95 % intervals contained the effect in 91 %
+  of 1000 batches of two classes, because a small effect comes with a small standard error.
 - For these rows, what the first-order term adds is also added, if it is positive. The term of fold m is ``-(K - 1)``
   times the deviation of the m-th row mean, as in the jackknife. It is 0 in expectation if the adjustment is for the
   loss that is measured.

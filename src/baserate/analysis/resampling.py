@@ -10,6 +10,7 @@ short for few groups. The joint interval of several differences takes the quanti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -110,8 +111,10 @@ def bootstrap_intervals(
     residuals, variance = np.where(varies[..., None], residuals, 0.0), np.where(varies, variance, 0.0)
     t = np.abs(_t_values(residuals, groups.weights, variance, bootstrap, progress))
     error = np.sqrt(variance + added) if n_groups > 1 else np.full_like(variance, np.nan)
-    single = error * np.quantile(t, bootstrap.confidence, axis=0)
-    joint = error * np.quantile(t.max(axis=1, keepdims=True), bootstrap.confidence, axis=0)
+    # A change of 0 in all rows has no t, but other samples may have a change: then ``added`` is above 0.
+    normal = np.where(varies, 0.0, NormalDist().inv_cdf((1 + bootstrap.confidence) / 2))
+    single = error * np.maximum(np.quantile(t, bootstrap.confidence, axis=0), normal)
+    joint = error * np.maximum(np.quantile(t.max(axis=1, keepdims=True), bootstrap.confidence, axis=0), normal)
     difference, single, joint = (np.where(known, values, np.nan) for values in (difference, single, joint))
     return Intervals(difference, difference - single, difference + single, difference - joint, difference + joint)
 
