@@ -148,11 +148,11 @@ def test_page_says_whether_the_labels_meet_the_condition(tmp_path: Path) -> None
 
 
 def test_page_does_not_depend_on_the_matplotlib_style_of_the_caller(tmp_path: Path) -> None:
-    result = br.adjust(predictions(), [0.5, 0.3, 0.2])
+    result, open_before = br.adjust(predictions(), [0.5, 0.3, 0.2]), plt.get_fignums()
     expected = page(tmp_path, result)
     with plt.style.context("dark_background"), plt.rc_context({"font.size": 24}):
         assert page(tmp_path, result) == expected
-    assert not plt.get_fignums(), "no figure is left open"
+    assert plt.get_fignums() == open_before, "no figure is left open"
 
 
 def test_page_says_if_a_picture_shows_only_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
