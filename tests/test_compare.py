@@ -14,11 +14,11 @@ from support import Array
 from tool_support import load_tool
 
 import baserate as br
+from baserate.analysis.bootstrap import Bootstrap, bootstrap_intervals, sum_by_group
 from baserate.analysis.candidates import are_rates_of_labels, with_rates_of
 from baserate.analysis.cross_fitting import LabelledRows, as_folds, corrections
+from baserate.analysis.label_check import check_against_labels, independent_rows
 from baserate.analysis.measures import AUC, Accuracy, CalibrationError, MeanCost
-from baserate.analysis.rate_check import check_rates, effective_rows
-from baserate.analysis.resampling import Bootstrap, bootstrap_intervals, sum_by_group
 from baserate.errors import BadOption, FewGroupsWarning, Option, respell
 from baserate.progress import SILENT, Progress
 
@@ -328,7 +328,7 @@ class TestNotes:
     def test_p_values_of_right_rates_are_uniform_at_most(self) -> None:
         rng, rates = np.random.default_rng(1), np.array([0.6, 0.3, 0.1])
         known = br.Rates.exact(rates).on(None, 3)
-        p_values = [check_rates(known, rng.multinomial(80, rates) / 80, 80).p_value for _ in range(200)]
+        p_values = [check_against_labels(known, rng.multinomial(80, rates) / 80, 80).p_value for _ in range(200)]
         assert np.mean(np.array(p_values) < 0.05) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
     def test_the_p_value_agrees_with_the_exact_binomial_test(self) -> None:
@@ -337,7 +337,7 @@ class TestNotes:
         counts = np.arange(41)
         far = np.abs(counts / 40 - 0.3) >= abs(20 / 40 - 0.3) - 1e-12
         exact = binom.pmf(counts, 40, 0.3)[far].sum()
-        found = check_rates(br.Rates.exact([0.3, 0.7]).on(None, 2), np.array([0.5, 0.5]), 40).p_value
+        found = check_against_labels(br.Rates.exact([0.3, 0.7]).on(None, 2), np.array([0.5, 0.5]), 40).p_value
         assert found == pytest.approx(exact, abs=0.003)
 
     @pytest.mark.parametrize(
@@ -352,14 +352,14 @@ class TestNotes:
         ],
     )
     def test_rate_sets_are_tested_at_their_nearest_rates(self, known: br.Rates, contradicted: bool) -> None:
-        found = check_rates(known.on(None, 2), np.array([0.5, 0.5]), 100)
+        found = check_against_labels(known.on(None, 2), np.array([0.5, 0.5]), 100)
         assert (found.p_value < 0.01) is contradicted
 
     def test_groups_count_as_fewer_rows(self) -> None:
         targets = np.repeat(np.eye(2)[[0, 1, 0, 1, 0]], 20, axis=0)
         weights = np.full(100, 0.01)
-        assert effective_rows(targets, weights, None) == 100
-        assert effective_rows(targets, weights, np.repeat(np.arange(5), 20)) <= 5
+        assert independent_rows(targets, weights, None) == 100
+        assert independent_rows(targets, weights, np.repeat(np.arange(5), 20)) <= 5
 
     def test_infinite_losses_point_to_the_option_for_zeros(self) -> None:
         p, y = labelled(50, 2, seed=2)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from baserate.analysis.bootstrap import Bootstrap, sum_by_group
 from baserate.analysis.candidates import Candidate, candidates
 from baserate.analysis.comparison import NEW_ROWS, THESE_ROWS, Comparison, Evidence
 from baserate.analysis.comparison_notes import ZEROS, comparison_notes, few_groups
 from baserate.analysis.cross_fitting import LabelledRows
 from baserate.analysis.evaluation import Evaluation, Evaluator
 from baserate.analysis.measures import MeanLoss, as_metrics
-from baserate.analysis.resampling import Bootstrap, sum_by_group
 from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, warn
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_progress, is_number, quoted_name

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from baserate.analysis.bootstrap import Bootstrap, GroupSums, Intervals, bootstrap_intervals
 from baserate.analysis.cross_fitting import corrections
 from baserate.analysis.measures import Measure
-from baserate.analysis.resampling import Bootstrap, GroupSums, Intervals, bootstrap_intervals
 from baserate.errors import BadOption, Option
 from baserate.inputs import dataframes as frames
 from baserate.inputs.validation import quoted, quoted_name

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from baserate.analysis.cross_fitting import LabelledRows
+from baserate.analysis.label_check import contradiction, independent_rows
 from baserate.analysis.measures import Measure
-from baserate.analysis.rate_check import contradiction, effective_rows
 from baserate.errors import Option
 from baserate.rates import Rates
 from baserate.result.text import counted
@@ -40,7 +40,7 @@ def comparison_notes(
     """
     notes = list(_undefined(mean, predictions, measures))
     notes += _infinite(mean, predictions, measures, rows)
-    n_rows = effective_rows(rows.targets, rows.weights, rows.groups)
+    n_rows = independent_rows(rows.targets, rows.weights, rows.groups)
     contradicted = contradiction(known, rows.weights @ rows.targets, n_rows)
     return [*notes, *([] if contradicted is None else [contradicted])]
 

@@ -119,8 +119,8 @@ def largest_entry(values: FloatArray) -> int:
 
 
 def effective_rows(weights: FloatArray) -> int:
-    """Kish's effective number of rows."""
-    return max(round(1.0 / float(weights @ weights)), 1)
+    """Kish's effective number of rows, rounded down as in a certificate."""
+    return max(int((1.0 + 1e-9) / float(weights @ weights)), 1)
 
 
 def number_of_draws(n_rows: int) -> int:

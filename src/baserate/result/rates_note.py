@@ -38,7 +38,7 @@ def rates_note(about: dict[str, Any]) -> str | None:
     deviation = np.sqrt(np.maximum(before * (1 - before), 0.0) / about["batch_size"])
     excess = np.abs(wanted - before) - _SIGMAS * deviation
     j = len(excess) - 1 - int(excess[::-1].round(9).argmax())  # of equal ones the last
-    # A difference of one row is never worth a note, also if the predictions leave no room for chance.
+    # A difference of less than one row is no contradiction, even if the predictions are certain and cannot vary.
     if excess[j] <= 1.0 / about["batch_size"]:
         return None
     name = classes[j]["class"] if about["classes_named"] else f"class {j}"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from baserate.analysis.premise import effective_rows
 from baserate.inputs.validation import class_label
 from baserate.rates import Rates
 from baserate.rates.sets import ROUNDING
@@ -18,7 +19,7 @@ _MAX_DRAWS = 20_000
 _MAX_VALUES = 4_000_000  # Random numbers; with many classes there are fewer draws.
 
 
-class RateCheck(NamedTuple):
+class LabelCheck(NamedTuple):
     """The result of a test.
 
     Attributes
@@ -34,7 +35,7 @@ class RateCheck(NamedTuple):
     nearest: FloatArray
 
 
-def check_rates(known: Rates, label_rates: FloatArray, n_rows: int, seed: int = 0) -> RateCheck:
+def check_against_labels(known: Rates, label_rates: FloatArray, n_rows: int, seed: int = 0) -> LabelCheck:
     """Test stated rates against the rates of labels, by a Monte Carlo test with Pearson's chi-square statistic.
 
     Parameters
@@ -46,26 +47,26 @@ def check_rates(known: Rates, label_rates: FloatArray, n_rows: int, seed: int = 
     """
     rate_set = known.rate_set(n_rows)
     if rate_set.distance(label_rates) <= ROUNDING:
-        return RateCheck(1.0, label_rates)
+        return LabelCheck(1.0, label_rates)
     nearest = known.estimate() if known.kind == "population" else rate_set.nearest(label_rates)
     impossible = (nearest <= 0) & (label_rates > ROUNDING)
     if impossible.any():
-        return RateCheck(0.0, nearest)
+        return LabelCheck(0.0, nearest)
     n_draws = int(np.clip(_MAX_VALUES // len(nearest), 999, _MAX_DRAWS))
     drawn = np.random.default_rng(seed).multinomial(n_rows, nearest / nearest.sum(), size=n_draws) / n_rows
     scale = np.where(nearest > 0, nearest, 1.0)
     statistic = ((drawn - nearest) ** 2 / scale).sum(axis=1)
     observed = ((label_rates - nearest) ** 2 / scale).sum()
-    return RateCheck(float(1 + (statistic >= observed * (1 - 1e-9)).sum()) / (1 + n_draws), nearest)
+    return LabelCheck(float(1 + (statistic >= observed * (1 - 1e-9)).sum()) / (1 + n_draws), nearest)
 
 
-def effective_rows(targets: FloatArray, weights: FloatArray, groups: IndexArray | None) -> int:
+def independent_rows(targets: FloatArray, weights: FloatArray, groups: IndexArray | None) -> int:
     """The number of independent rows whose label rates vary as much as those of these rows.
 
-    It is Kish's effective sample size for weights. For groups, it is that of the mean design effect of the classes
-    (Rao and Scott, 1981).
+    For weights it is Kish's effective number. For groups it follows from the mean design effect of the classes (Rao and
+    Scott, 1981).
     """
-    kish = 1.0 / float(weights @ weights)
+    n_rows = effective_rows(weights)
     if groups is not None:
         rates = weights @ targets
         residuals = weights[:, None] * (targets - rates)
@@ -73,13 +74,13 @@ def effective_rows(targets: FloatArray, weights: FloatArray, groups: IndexArray 
         n_groups = sums.shape[1]
         between = (sums**2).sum() * n_groups / max(n_groups - 1, 1)
         independent = float((rates * (1.0 - rates)).sum())
-        kish = min(kish, independent / between) if between > 0 else kish
-    return max(int(kish * (1 + 1e-9)), 1)
+        n_rows = min(n_rows, max(int(independent / between * (1 + 1e-9)), 1)) if between > 0 else n_rows
+    return n_rows
 
 
 def contradiction(known: Rates, label_rates: FloatArray, n_rows: int) -> str | None:
     """A note on the class with the largest difference, if the rates contradict the labels; else None."""
-    found = check_rates(known, label_rates, n_rows)
+    found = check_against_labels(known, label_rates, n_rows)
     if found.p_value >= LEVEL:
         return None
     j = int(np.abs(label_rates - found.nearest).argmax())
