@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels, BadOption, ImpossibleShift
+from baserate.inputs.class_numbers import as_rates
 from baserate.inputs.dataframes import is_dataframe
-from baserate.inputs.validation import as_rates, is_number, quoted, quoted_name
+from baserate.inputs.validation import is_number, quoted, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 
 Seed = int | np.random.Generator | np.random.SeedSequence

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
 from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, Option
+from baserate.inputs.class_numbers import one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
 from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_matrix, as_weights, one_per_class, series_to_dict
+from baserate.inputs.validation import as_matrix, as_weights
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 

@@ -20,7 +20,8 @@ from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
-from baserate.inputs.validation import as_rates, quoted
+from baserate.inputs.class_numbers import as_rates
+from baserate.inputs.validation import quoted
 from baserate.losses.base import Loss
 from baserate.rates import RatesLike
 from baserate.result.record import Result

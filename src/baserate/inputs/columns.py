@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.validation import difference_of_types, quoted, quoted_name
+from baserate.inputs.class_numbers import difference_of_types
+from baserate.inputs.validation import quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
 COLUMN_LIST = Option("columns", "[...]")

@@ -12,15 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates, Option
-from baserate.inputs.validation import (
-    as_classes,
-    as_rates,
-    class_label,
-    difference_of_types,
-    quoted,
-    quoted_name,
-    series_to_dict,
-)
+from baserate.inputs.class_numbers import as_rates, difference_of_types, series_to_dict
+from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray

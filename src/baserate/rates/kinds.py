@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from baserate.errors import BadOption, BadRates
-from baserate.inputs.validation import as_rates, class_label, is_number, one_per_class, quoted_name
+from baserate.inputs.class_numbers import as_rates, one_per_class
+from baserate.inputs.validation import class_label, is_number, quoted_name
 from baserate.rates.base import DESIGN_EFFECT, Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet

@@ -13,9 +13,10 @@ from baserate.core.row_model import RowModel, is_bounded
 from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
+from baserate.inputs.class_numbers import difference_of_types
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_classes, as_flag, difference_of_types, is_number, quoted, quoted_name
+from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, quoted_name
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss

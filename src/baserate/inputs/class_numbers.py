@@ -1,0 +1,151 @@
+"""Numbers by class: rates, bounds and counts, given in the order of the columns or by class name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
+
+from baserate.errors import BadRates, Option
+from baserate.inputs.validation import class_label, is_number, quoted, quoted_name
+from baserate.support.arrays import FloatArray
+
+_RATES_TOLERANCE = 1e-6
+_ROUNDING = 4 * np.finfo(np.float64).eps
+_CLASSES = Option("classes", "[...]")
+
+
+def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
+    """Class rates in column order. They sum to 1 within rounding."""
+    rates = series_to_dict(rates, classes)
+    if isinstance(rates, Mapping):
+        rates = _from_mapping(rates, classes, n_classes, what)
+    try:
+        values = np.asarray(rates)
+    except ValueError:
+        raise BadRates(f"{what} must be {n_classes} numbers, one for each class, not {rates!r}") from None
+    if values.shape != (n_classes,):
+        raise BadRates(f"{what} must be {n_classes} numbers, one for each class, but have shape {values.shape}")
+    if values.dtype.kind == "O":  # entries of several types, or of types that NumPy does not know
+        entries = enumerate(values.tolist())
+        values = np.array([as_float(value, f"the rate of {class_label(classes, j)}") for j, value in entries])
+    if values.dtype.kind not in "fiub":
+        hint = "take the real part" if values.dtype.kind == "c" else "convert them with float()"
+        raise BadRates(f"{what} must be real numbers, but have dtype {values.dtype}; {hint}")
+    pi = values.astype(np.float64)
+    for bad, rule in ((~np.isfinite(pi), "finite"), (pi < 0, "0 or more")):
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise BadRates(f"the rate of {class_label(classes, j)} is {pi[j]}; {what} must be {rule}")
+    with np.errstate(over="ignore"):
+        total = float(pi.sum())
+    if abs(total - 1.0) > _RATES_TOLERANCE:
+        raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum")
+    # Rates that sum to 1 up to rounding stay as they are, since dividing 0.4 by their sum may give 0.4000000000000001.
+    return pi if abs(total - 1.0) <= _ROUNDING else np.asarray(pi / total)
+
+
+def one_per_class(
+    given: object, classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float
+) -> FloatArray:
+    """One number per class, in column order.
+
+    Parameters
+    ----------
+    given : number, sequence, dict, Series or None
+        One number for all classes, one number per class, or a dict from class to number.
+    classes : tuple or None
+    n_classes : int
+    what : str
+        Name of the argument for messages.
+    missing : float
+        Value of classes whose number is None or absent.
+    """
+    given = series_to_dict(given, classes)
+    if given is None or is_number(given):
+        return np.full(n_classes, missing if given is None else float(cast(float, given)))
+    if isinstance(given, Mapping):
+        given = _from_mapping(given, classes, n_classes, what, missing)
+    rule = f"{what} must be {n_classes} numbers, one for each class"
+    if isinstance(given, (str, set, frozenset, bool)):
+        raise BadRates(f"{rule}, not {given!r}")
+    try:
+        entries = list(cast(Iterable[Any], given))
+    except TypeError:
+        raise BadRates(f"{rule}, not {given!r}") from None
+    if len(entries) != n_classes:
+        raise BadRates(f"{rule}, but there are {len(entries)}")
+    return np.array(
+        [
+            missing if value is None else as_float(value, f"{rule}; the entry of {class_label(classes, j)}")
+            for j, value in enumerate(entries)
+        ]
+    )
+
+
+def _from_mapping(
+    numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float | None = None
+) -> list[Any]:
+    if classes is None and set(numbers) == set(range(n_classes)):
+        classes = tuple(range(n_classes))
+    if classes is None:
+        raise BadRates(
+            f"{what} are given by class name, but the columns have no names. Pass {_CLASSES} with the names of the "
+            f"{n_classes} columns, in their order",
+            options=[_CLASSES],
+        )
+    absent = [c for c in classes if c not in numbers and missing is None]
+    unknown = [c for c in numbers if c not in classes]
+    if absent or unknown:
+        parts = [f"{what} has no entry for {quoted(absent)} (it has {quoted(list(numbers))})"] if absent else []
+        parts += [f"{quoted(unknown)} is not among the classes {quoted(classes)}"] if unknown else []
+        raise BadRates("; ".join(parts) + difference_of_types(unknown, absent or classes))
+    return [numbers.get(c, missing) for c in classes]
+
+
+def difference_of_types(given: Sequence[Any], classes: Sequence[Any]) -> str:
+    """The end of a message that says how class names differ in type and what to do; empty if they do not."""
+    texts = {str(c): c for c in classes}
+    pairs = [(c, texts[str(c)]) for c in given if texts.get(str(c), c) != c and type(texts[str(c)]) is not type(c)]
+    if not pairs:
+        return ""
+    (one, other), kinds = pairs[0], [type(name).__name__ for name in pairs[0]]
+    return (
+        f". Class names of different types do not match: {quoted_name(one)} is of type {kinds[0]}, but "
+        f"{quoted_name(other)} is of type {kinds[1]}; convert the names on one side, for example with "
+        f"{kinds[1]}({quoted_name(one)})"
+    )
+
+
+def series_to_dict(values: object, classes: tuple[Any, ...] | None = None) -> object:
+    """A dict from class to value if ``values`` is a Series whose index holds class names.
+
+    An index 0, 1, 2, ... counts as positions, unless these numbers are the names of the classes. Anything else is
+    returned unchanged.
+    """
+    index = getattr(values, "index", None)
+    if index is None or callable(index) or not hasattr(values, "to_numpy"):
+        return values
+    names = list(index)
+    if len(set(names)) < len(names):
+        raise BadRates(f"the index of the Series contains {quoted([c for c in names if names.count(c) > 1][:1])} twice")
+    positional = all(not isinstance(c, (bool, np.bool_)) for c in names) and names == list(range(len(names)))
+    if positional and (classes is None or set(classes) != set(names)):
+        return np.asarray(values)
+    return dict(zip(names, list(np.asarray(values)), strict=True))
+
+
+def as_float(value: object, what: str) -> float:
+    """A real number of any type as a float; ``what`` is the subject of the message if it is not one."""
+    if not isinstance(value, (Real, Decimal, np.bool_)):
+        raise BadRates(f"{what} is {value!r}, which is not a real number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise BadRates(f"{what} is too large: a float can hold at most {sys.float_info.max:.2g}") from None
+    except ValueError:  # the signalling NaN of Decimal
+        raise BadRates(f"{what} is not a number") from None
