@@ -36,7 +36,8 @@ in the paper. There are three verdicts:
 The intervals are clustered by data set. They come from {N_RESAMPLES} resamples of whole data sets, with all models,
 folds, shifts and errors that belong to them, because these results are dependent. The intervals of the cells of a
 figure are joint: with 95% confidence all of them are correct, and so are the bounds for the number of cells. At least
-{MIN_DATASETS} data sets are needed. The intervals describe data sets and models like these, not those of the paper."""
+{MIN_DATASETS} data sets are needed. The intervals are approximate: with few data sets they tend to be too short, joint
+ones more than single ones. They describe data sets and models like these, not those of the paper."""
 _LEFT_OUT = """The share of a data set is its part of the sum of absolute contributions, in the cells that are not
 clearly in favour of the claim. Data sets are left out here only to find causes. Verdicts are about all data sets."""
 _OTHER_STATISTICS = """The paper compares means of relative reductions. The pooled loss is the sum of the losses of all
