@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import baserate as br
-from baserate.errors import BadLabels, BadOption, BadProbabilities, BadRates
+from baserate.errors import BadLabels, BadOption, BadProbabilities, BadRates, BaserateError
 
 P = np.random.default_rng(0).dirichlet([1, 2, 3], size=40)
 NAMES = ["cat", "dog", "owl"]
@@ -153,7 +153,7 @@ def test_message_on_extra_numeric_columns_suggests_columns() -> None:
             br.adjust(frame, rates)
 
 
-def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
+def test_other_columns_are_ignored_if_the_rates_name_the_classes_or_columns_selects(make: Any) -> None:
     frame = make(P)
     extra = [f"id{i}" for i in range(40)]
     if isinstance(frame, pd.DataFrame):
@@ -163,11 +163,70 @@ def test_extra_columns_are_refused_unless_columns_selects(make: Any) -> None:
     else:
         frame = frame.add_column(0, "id", pa.array(extra))
     with pytest.raises(BadProbabilities, match=r"column 'id' of probs contains .* select .* columns=\[\.\.\.\]"):
-        br.adjust(frame, RATES)
+        br.adjust(frame, [0.5, 0.3, 0.2])
+    named = br.adjust(frame, RATES)
+    assert columns(named.probs) == NAMES
+    np.testing.assert_allclose(matrix(named.probs), br.adjust(P, [0.5, 0.3, 0.2]).probs, atol=1e-12)
     result = br.adjust(frame, RATES, columns=["owl", "cat", "dog"])
     assert columns(result.probs) == ["owl", "cat", "dog"]
     np.testing.assert_allclose(matrix(result.probs)[:, [1, 2, 0]], br.adjust(P, [0.5, 0.3, 0.2]).probs, atol=1e-12)
     np.testing.assert_allclose(matrix(result.apply(frame)), matrix(result.probs), atol=1e-12)
+
+
+def test_a_whole_dataframe_comes_back_with_its_columns_order_index_and_dtypes(make: Any) -> None:
+    frame = make(P.astype("float32"))
+    extra = list(range(40))
+    if isinstance(frame, pd.DataFrame):
+        frame.insert(1, "id", extra)
+    elif isinstance(frame, pl.DataFrame):
+        frame = frame.insert_column(1, pl.Series("id", extra))
+    else:
+        frame = frame.add_column(1, "id", pa.array(extra))
+    result = br.adjust(frame, RATES)
+    for whole in (result.frame, result.apply(frame, whole=True)):
+        assert type(whole) is type(frame)
+        assert columns(whole) == columns(frame)
+        assert (whole.schema if isinstance(whole, pa.Table) else list(whole.dtypes)) == (
+            frame.schema if isinstance(frame, pa.Table) else list(frame.dtypes)
+        )
+        assert np.asarray(whole["id"]).tolist() == extra
+        for name in NAMES:
+            np.testing.assert_array_equal(np.asarray(whole[name]), np.asarray(result.probs[name]))
+    if isinstance(frame, pd.DataFrame):
+        pd.testing.assert_index_equal(result.frame.index, frame.index)
+    assert columns(frame)[1] == "id"
+
+
+def test_a_copied_result_has_its_rows_but_not_the_dataframe() -> None:
+    result = br.adjust(MAKE["pandas"](P), RATES)
+    copied = pickle.loads(pickle.dumps(result))
+    pd.testing.assert_frame_equal(copied.probs, result.probs)
+    with pytest.raises(BaserateError, match="there is no dataframe"):
+        _ = copied.frame
+
+
+@pytest.mark.parametrize("names", [(0, 1, 2), ("0", "1", "2")])
+def test_class_names_that_differ_only_in_type_are_matched(names: tuple[Any, ...]) -> None:
+    frame = pd.DataFrame(P, columns=names)
+    expected = br.adjust(P, [0.5, 0.3, 0.2]).probs
+    for given in (int, str):
+        rates = {given(2): 0.2, given(0): 0.5, given(1): 0.3}
+        for known in (rates, pd.Series(rates), br.Rates.exact(rates), br.Rates.between(rates, rates)):
+            np.testing.assert_allclose(br.adjust(frame, known).probs.to_numpy(), expected, atol=1e-9)
+        named = br.Rates.exact([0.5, 0.3, 0.2], classes=[given(name) for name in names])
+        np.testing.assert_allclose(br.adjust(frame, named).probs.to_numpy(), expected, atol=1e-9)
+        y = np.array([given(j % 3) for j in range(40)])
+        assert br.compare(frame, y, known, n_bootstrap=20).mean[0, 0] > 0
+    result = br.adjust(P, [0.5, 0.3, 0.2], classes=names)
+    turned = pd.DataFrame(P, columns=[0, 1, 2])[[2, 0, 1]]
+    np.testing.assert_allclose(result.apply(turned).to_numpy(), expected, atol=1e-9)
+
+
+def test_names_with_the_same_text_are_not_guessed() -> None:
+    frame = pd.DataFrame(P, columns=["1", 1, "2"])
+    np.testing.assert_allclose(br.adjust(frame, {"1": 0.5, 1: 0.3, "2": 0.2}).rates, [0.5, 0.3, 0.2], atol=1e-9)
+    with pytest.raises(BadRates, match="because several names have this text; rename one"):
+        br.adjust(P, {"1": 0.5, 1: 0.3, 2: 0.2}, classes=["1", "2", "3"])
 
 
 def test_apply_matches_columns_by_name(make: Any) -> None:
@@ -203,7 +262,9 @@ def test_unsupported_dataframes_and_columns_are_refused() -> None:
         br.adjust(pd.DataFrame(P, columns=["a", "a", "b"]), [0.5, 0.3, 0.2])
     with pytest.raises(BadOption, match="columns= selects columns of a dataframe, but probs is a ndarray"):
         br.adjust(P, [0.5, 0.3, 0.2], columns=["a"])
-    with pytest.raises(BadOption, match=r"a list of column names, or a pattern such as 'p_\*', not 'cat'"):
+    with pytest.raises(BadOption, match=r"a list of column names, or a pattern such as 'p_\*', not 3"):
+        br.adjust(MAKE["pandas"](P), RATES, columns=3)
+    with pytest.raises(BadRates, match="the rates name 3 classes, 'owl', 'cat', 'dog', but one column is for two"):
         br.adjust(MAKE["pandas"](P), RATES, columns="cat")
     with pytest.raises(BadOption, match="columns contains 'cat' more than once"):
         br.adjust(MAKE["pandas"](P), RATES, columns=["cat", "cat"])

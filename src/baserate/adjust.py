@@ -46,12 +46,15 @@ def adjust(
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
-        Predicted probabilities; each row sums to 1. Never changed in place. For a dataframe (pandas, polars, pyarrow)
-        the result is a dataframe of the same kind with its column names, index and dtypes; for a Dask collection a lazy
-        one. A path, a glob or a folder of files is read in pieces and may be larger than memory; see docs/files.md.
-    rates : array-like of shape (k,), dict, Series or Rates
-        Class rates among these rows. A dict or a pandas Series is matched by class name, in any order. Rates that are
-        not exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts of a survey.
+        Predicted probabilities; each row sums to 1. Never changed in place. For two classes also the probabilities of
+        the positive class alone, shape (n,): a list, array or Series. The result is of the same kind and shape. For a
+        dataframe (pandas, polars, pyarrow) it has the same column names, index and dtypes; for a Dask collection it is
+        lazy. A path, a glob or a folder of files is read in pieces and may be larger than memory; see docs/files.md.
+    rates : float, array-like of shape (k,), dict, Series or Rates
+        Class rates among these rows. One number is the rate of the positive class: the second of two. A dict or a
+        pandas Series is matched by class name, in any order. Of two classes one is enough; if more are missing, their
+        rates are free. Rates that are not exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts
+        of a survey.
     loss : str or Loss, default "log"
         The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
     bounded : bool, default True
@@ -60,17 +63,20 @@ def adjust(
     sample_weight : array-like of shape (n,), or str, optional
         Weights of the rows in the mean; for files, the name of a column.
     from_logits : bool, default False
-        ``probs`` holds logits or log probabilities. For log loss all computations stay in the log domain.
+        ``probs`` holds logits or log probabilities; in one dimension, the log odds of the positive class. For log loss
+        all computations stay in the log domain.
     normalize : bool, default False
         Divide each row by its sum first.
     zeros : "keep" or float, default "keep"
         Under a loss that forbids it (log, ``Power(beta <= 1)``) a probability of exactly 0 stays 0. A float is added
         to every probability first, and the guarantee is then relative to the smoothed predictions.
     classes : sequence, optional
-        Names of the classes, in the order of the columns; by default the column names of a dataframe.
+        Names of the classes, in the order of the columns; by default the column names of a dataframe. For
+        one-dimensional ``probs`` the positive class is the second one.
     columns : str or sequence, optional
         The columns of a dataframe or file that hold the probabilities, if there are others: names, or a pattern such
-        as ``"p_*"``, where ``*`` matches the class name.
+        as ``"p_*"``, where ``*`` matches the class name. By default those that match the classes in ``rates``. A
+        single column holds the probabilities of the positive class.
     out : path-like, optional
         Where adjusted files go: a file, or a folder. Other columns are copied. The output appears when it is complete;
         without ``out``, files are fitted but not written.
@@ -101,6 +107,8 @@ def adjust(
     Examples
     --------
     >>> import baserate as br
+    >>> br.adjust([0.1, 0.4, 0.7, 0.9], 0.25).probs.round(3)      # P(ill) of four patients, of whom 25 % are ill
+    array([0.018, 0.1  , 0.281, 0.601])
     >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
     >>> result.probs.round(3)
     array([[0.425, 0.575],
@@ -187,7 +195,7 @@ def prior_adjust(
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
-    old_rates, new_rates : array-like of shape (k,), dict or Rates
+    old_rates, new_rates : float, array-like of shape (k,), dict or Rates
         Class rates in training, as the classifier saw them (after any resampling or class weights), and now. For rates
         that are not exactly known the best guess is used, and the guarantee holds for all possible ones.
     sample_weight, from_logits, normalize, zeros, classes, columns, out, progress
@@ -201,6 +209,8 @@ def prior_adjust(
     Examples
     --------
     >>> import baserate as br
+    >>> br.prior_adjust([0.5, 0.1], 0.5, 0.1).probs.round(3)
+    array([0.1  , 0.012])
     >>> br.prior_adjust([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5], [0.9, 0.1]).probs.round(3)
     array([[0.9  , 0.1  ],
            [0.988, 0.012]])

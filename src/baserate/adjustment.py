@@ -59,6 +59,7 @@ class Adjustment(Result):
         from_logits: bool | None = None,
         normalize: bool = False,
         columns: str | Sequence[Any] | None = None,
+        whole: bool = False,
         out: Any = None,
         progress: Progress | None = None,
     ) -> Any:
@@ -70,7 +71,8 @@ class Adjustment(Result):
         Parameters
         ----------
         new_probs : array-like of shape (n, k) or (k,), dataframe, path, pyarrow.dataset.Dataset, or Dask collection
-            One row or many. Columns of a dataframe or file are matched by name.
+            One row or many. Columns of a dataframe or file are matched by name. If the adjustment was fitted to
+            probabilities of one class, also a vector or Series of them, or a single number.
         from_logits : bool, optional
             Whether these are logits; by default as in the fit.
         normalize : bool, default False
@@ -78,6 +80,8 @@ class Adjustment(Result):
         columns : str or sequence, optional
             The columns of a dataframe or file that hold the probabilities; by default those with the names of the
             columns of the fit, or of its classes.
+        whole : bool, default False
+            Whether a dataframe is returned with all its columns, and not only those with probabilities.
         out : path-like, optional
             Where adjusted files go; required for files, and only allowed for them.
         progress : Progress, optional
@@ -102,10 +106,13 @@ class Adjustment(Result):
             argument="new_probs",
             named_classes=self.classes,
             fitted=True,
-            fitted_frame=self.frame,
+            fitted_form=self.form,
+            one_column=self.one_column,
         )
         logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
-        return apply_shift(self, source, from_logits=logits, normalize=as_flag("normalize", normalize))
+        return apply_shift(
+            self, source, from_logits=logits, normalize=as_flag("normalize", normalize), whole=as_flag("whole", whole)
+        )
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.

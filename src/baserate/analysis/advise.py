@@ -18,7 +18,7 @@ from baserate.inputs.validation import class_label
 from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.rates import Rates, RatesLike
-from baserate.solving import Request, adjusted, read_predictions, requested
+from baserate.solving import Request, adjusted, known_rates, read_predictions, requested
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,6 +123,8 @@ def advise(
     request = requested(probs, rates, loss=loss, **shared)
     predictions = read_predictions(request)
     validation = read_validation(probs_val, y_val, request)
+    if old_rates is not None:
+        old_rates = known_rates(request.rows, old_rates, request.known.classes, what="old_rates")
     notes = (about_zeros(predictions.probs, request.model.loss), about_confidence(predictions.probs))
     try:
         best = adjusted(probs, rates, loss=loss, **shared)

@@ -18,11 +18,12 @@ from baserate.analysis.measures import MeanLoss, as_metrics
 from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, warn
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_progress, is_number, quoted_name
+from baserate.inputs.vectors import two_columns
 from baserate.losses.base import Loss, short_name
 from baserate.losses.registry import as_loss
 from baserate.progress import Progress
-from baserate.rates import Rates, RatesLike, as_known
-from baserate.solving import Request, read_predictions, requested
+from baserate.rates import Rates, RatesLike
+from baserate.solving import Request, known_rates, read_predictions, requested
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 _ORIGINAL = "as predicted"
@@ -138,9 +139,9 @@ def compare(
     request = requested(probs, rates, **options)
     known, (p, weights) = request.known, read_predictions(request)
     measures = (*map(MeanLoss, chosen), *as_metrics(metrics, costs, p.shape[1]))
-    targets = as_targets(y, p.shape, known.classes)
+    targets = as_targets(y, p.shape, known.classes, one_column=request.rows.one_column)
     further = {name: _as_predictions(rows, p.shape, name) for name, rows in (others or {}).items()}
-    old = None if old_rates is None else as_known(old_rates, known.classes, p.shape[1], what="old_rates")
+    old = None if old_rates is None else known_rates(request.rows, old_rates, known.classes, what="old_rates")
     tried, notes = candidates(known, old, chosen)
     made, impossible = _adjusted_by_all(probs, known, tried, options)
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
@@ -194,7 +195,7 @@ def _comparison(
 
 
 def _kind(request: Request) -> Any:
-    return None if request.rows.frame is None else request.rows.frame.kind
+    return None if request.rows.form is None else request.rows.form.kind
 
 
 def _as_losses(losses: str | Loss | Sequence[str | Loss]) -> tuple[Loss, ...]:
@@ -208,6 +209,8 @@ def _as_losses(losses: str | Loss | Sequence[str | Loss]) -> tuple[Loss, ...]:
 
 def _as_predictions(rows: ArrayLike, shape: tuple[int, ...], name: str) -> FloatArray:
     predictions = np.asarray(rows, dtype=np.float64)
+    if shape[1] == 2 and predictions.shape == shape[:1]:
+        predictions = two_columns(predictions)
     if predictions.shape != shape:
         raise BadOption(f"others: {name!r} has shape {predictions.shape}, but probs has shape {shape}")
     return predictions

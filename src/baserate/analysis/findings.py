@@ -145,8 +145,9 @@ def read_validation(probs_val: Any, y_val: ArrayLike | None, request: Request) -
     if probs_val is None or y_val is None:
         raise BadOption(f"validation data needs both {_PROBS_VAL}= and {_Y_VAL}=", options=[_PROBS_VAL, _Y_VAL])
     known = request.known
-    p = read_predictions(requested(probs_val, known)).probs
-    y = as_columns(y_val, p.shape, known.classes)
+    one_column = request.rows.one_column
+    p = read_predictions(requested(probs_val, known, classes=known.classes if one_column else None)).probs
+    y = as_columns(y_val, p.shape, known.classes, one_column=one_column)
     missing = np.flatnonzero(np.bincount(y, minlength=p.shape[1]) == 0)
     if missing.size:
         name = class_label(known.classes, int(missing[0]))

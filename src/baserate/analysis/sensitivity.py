@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
-from baserate.rates import Rates, RatesLike, as_known
-from baserate.solving import adjusted, solve_again
+from baserate.rates import Rates, RatesLike
+from baserate.solving import requested, solve, solve_again
 from baserate.support.arrays import FloatArray
 
 _STEPS = 10  # Steps between the default widths.
@@ -82,11 +82,10 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
         0.2000        0.0177397
         0.3000                0
     """
-    names = rates.classes if isinstance(rates, Rates) else None
-    result = adjusted(
-        probs, Rates.between(None, None, classes=names), **options
-    )  # changes nothing; the search starts here
-    centre = as_known(rates, result.classes, len(result.before)).estimate()
+    request = requested(probs, rates, **options)
+    centre, k = request.known.estimate(), request.model.n_classes
+    anything = Rates.between(None, None).on(request.known.classes, k)
+    result = solve(replace(request, known=anything))  # changes nothing; the search starts here
     if widths is None:
         last = float(np.abs(centre - result.before).max())
         steps = np.linspace(0.0, last, _STEPS + 1) if last > 0 else np.zeros(1)

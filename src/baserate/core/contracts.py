@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 import numpy as np
 
 from baserate.inputs.columns import Columns
-from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import NUMBERED, Naming
-from baserate.inputs.row_source import RowSource
+from baserate.inputs.row_source import Form, RowSource
 from baserate.progress import SILENT, Progress
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
 
@@ -258,8 +257,10 @@ class Engine(ABC):
     """The dtype of every block, if it is the same for all."""
     columns: Columns | None = None
     """The columns of a table that hold the probabilities."""
-    frame: Frame | None = None
-    """For a dataframe: what is needed to return the adjusted rows in the same form."""
+    one_column: bool = False
+    """Whether the predictions are one number per row: the probability of the second of two classes."""
+    form: Form | None = None
+    """For a dataframe, a Series or a vector: what is needed to return the adjusted rows in the same form."""
     naming: Naming = NUMBERED
     """How rows and columns are named in messages."""
     progress: Progress = SILENT

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from baserate.errors import BadProbabilities
 from baserate.inputs.dataframes import is_dataframe, split_dataframe
 from baserate.inputs.validation import as_classes, as_matrix
+from baserate.inputs.vectors import split_vector
 from baserate.support.arrays import FloatArray
 
 _BLOCK_ROWS = 1 << 18
@@ -26,11 +27,14 @@ class Pairs(NamedTuple):
         The arrays that were passed, without a copy if possible.
     classes : tuple or None
         Class names in column order.
+    one_column : bool
+        Whether one number per row was passed: the probability of the second of two classes.
     """
 
     before: NDArray[Any]
     after: NDArray[Any]
     classes: tuple[Any, ...] | None
+    one_column: bool = False
 
     def blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Both arrays in blocks of rows, so that no copy of millions of rows is needed."""
@@ -46,12 +50,16 @@ class Pairs(NamedTuple):
 
 
 def as_pairs(probs: Any, adjusted: Any, classes: Sequence[Any] | None) -> Pairs:
-    """Validate two matrices or dataframes of the same shape."""
+    """Validate two matrices, dataframes or vectors of the same shape."""
     p, names = _matrix(probs, "probs")
     a, _ = _matrix(adjusted, "adjusted")
+    one_column = p.shape[1] == 1
+    if one_column and a.shape == p.shape:
+        p, a = (np.hstack([1.0 - column, column]) for column in (p, a))
+        names = None if names is None else (f"not {names[0]}", names[0])
     if p.shape != a.shape:
         raise BadProbabilities(f"probs has shape {p.shape}, but adjusted has shape {a.shape}")
-    pairs = Pairs(p, a, as_classes(classes, p.shape[1]) if classes is not None else names)
+    pairs = Pairs(p, a, as_classes(classes, p.shape[1]) if classes is not None else names, one_column)
     for before, after in pairs.blocks():
         low, high = float(before.min()), float(before.max())
         if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
@@ -62,7 +70,11 @@ def as_pairs(probs: Any, adjusted: Any, classes: Sequence[Any] | None) -> Pairs:
 
 
 def _matrix(probs: Any, what: str) -> tuple[NDArray[Any], tuple[Any, ...] | None]:
-    if not is_dataframe(probs):
+    if is_dataframe(probs):
+        matrix, frame = split_dataframe(probs, None, what=what)
+        return matrix, frame.classes
+    found = split_vector(probs, what=what)
+    if found is None:
         return as_matrix(probs, what=what), None
-    matrix, frame = split_dataframe(probs, None, what=what)
-    return matrix, frame.classes
+    values, form = found
+    return values[:, None], None if form.name is None else (form.name,)

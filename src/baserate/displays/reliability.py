@@ -104,7 +104,7 @@ class ReliabilityDisplay:
         if not is_number(confidence) or not 0 < float(confidence) < 1:
             raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
         column = _event_column(kind, of, pairs)
-        truth = as_columns(y, pairs.before.shape, pairs.classes)
+        truth = as_columns(y, pairs.before.shape, pairs.classes, one_column=pairs.one_column)
         before, after = (
             reliability_curve(rows, column, truth, int(n_bins), confidence) for rows in (pairs.before, pairs.after)
         )

@@ -69,6 +69,7 @@ class FilesEngine(Engine):
 
         self._table = table
         self.columns = table.columns
+        self.one_column = len(table.columns.names) == 1
         self.n_rows, self.n_classes = table.n_rows, max(len(table.columns.names), 2)
         self.weighted = table.weight is not None
         self.naming = table.naming

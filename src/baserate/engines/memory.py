@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
 from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, Option
-from baserate.inputs.class_numbers import one_per_class, series_to_dict
+from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
 from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
-from baserate.inputs.reading import Naming
-from baserate.inputs.row_source import RowSource
+from baserate.inputs.reading import NUMBERED, Naming
+from baserate.inputs.row_source import Form, RowSource
 from baserate.inputs.validation import as_matrix, as_weights
+from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 
@@ -42,13 +44,17 @@ class MemoryEngine(Engine):
 
     @classmethod
     def open(cls, source: RowSource) -> Self:
-        matrix, frame = _matrix_and_frame(source)
-        raw = as_matrix(matrix, what=source.argument, one_row=source.fitted)
+        values, form = _values_and_form(source)
+        one_column = form is not None and len(form.columns) == 1
+        naming = NUMBERED if form is None else VectorNaming() if one_column else Naming(form.columns)
+        if one_column:
+            values = two_columns(values.reshape(-1), from_logits=source.from_logits, naming=naming)
+        raw = as_matrix(values, what=source.argument, one_row=source.fitted)
         rows = cls(raw, as_weights(source.sample_weight, len(raw)))
-        rows._is_one_row = np.ndim(matrix) == 1
-        if frame is not None:
-            rows.frame, rows.naming = frame, Naming(frame.columns)
-            rows.columns = Columns(frame.columns, frame.classes)
+        rows.form, rows.naming, rows.one_column = form, naming, one_column
+        rows._is_one_row = np.ndim(values) == 1
+        if form is not None and form.columns != (None,):
+            rows.columns = Columns(form.columns, form.classes)
         return rows
 
     def __init__(self, raw: NDArray[Any], weights: FloatArray | None) -> None:
@@ -88,7 +94,8 @@ class MemoryEngine(Engine):
 
     def reopen(self) -> Self:
         again = type(self)(self._raw, self._weights)
-        again.frame, again.naming, again.columns = self.frame, self.naming, self.columns
+        again.form, again.naming, again.columns = self.form, self.naming, self.columns
+        again.one_column = self.one_column
         return again
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
@@ -114,8 +121,8 @@ class MemoryEngine(Engine):
             self.progress.rows(stop - start)
 
 
-def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
-    """The numbers of an array or dataframe, and what else the dataframe was."""
+def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
+    """The numbers of an array, a dataframe or a vector, and what else it was."""
     if is_dataframe(source.probs):
         return _take_frame_apart(source)
     if source.columns is not None:
@@ -124,7 +131,11 @@ def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
             f"{option}= selects columns of a dataframe, but {source.argument} is a {type(source.probs).__name__}",
             options=[option],
         )
-    if not source.fitted:
+    if not source.fitted or source.one_column:
+        is_number = source.fitted and is_one_number(source.probs)
+        found = split_vector([source.probs] if is_number else source.probs, what=source.argument)
+        if found is not None:
+            return found[0], replace(found[1], shape=()) if is_number else found[1]
         return source.probs, None
     classes = None if source.named_classes is None else tuple(source.named_classes)
     named = series_to_dict(source.probs, classes)
@@ -134,8 +145,8 @@ def _matrix_and_frame(source: RowSource) -> tuple[Any, Frame | None]:
 
 
 def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
-    columns, selected, fitted = source.columns, None, source.fitted_frame
-    if source.fitted and columns is None and fitted is not None:
+    columns, selected, fitted = source.columns, None, source.fitted_form
+    if source.fitted and columns is None and isinstance(fitted, Frame):
         columns, selected = fitted.columns, fitted.selected
     elif source.fitted:
         columns, selected = source.named_classes if columns is None else columns, columns is not None
@@ -143,7 +154,8 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
         if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
-    return split_dataframe(source.probs, columns, what=source.argument, selected=selected)
+    named = None if source.fitted else source.named_classes
+    return split_dataframe(source.probs, columns, what=source.argument, selected=selected, named=named)
 
 
 @functools.cache

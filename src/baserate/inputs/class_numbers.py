@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import Any, cast
@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from baserate.errors import BadRates, Option
-from baserate.inputs.validation import class_label, is_number, quoted, quoted_name
+from baserate.inputs.class_names import matched_names, same_text
+from baserate.inputs.validation import class_label, is_number, quoted
 from baserate.support.arrays import FloatArray
 
 _RATES_TOLERANCE = 1e-6
@@ -20,10 +21,22 @@ _CLASSES = Option("classes", "[...]")
 
 
 def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
-    """Class rates in column order. They sum to 1 within rounding."""
+    """Class rates in column order. They sum to 1 within rounding.
+
+    Parameters
+    ----------
+    rates : number, array-like, dict or Series
+        One number is the rate of the second of two classes. In a dict one class may be missing: it gets the rest.
+    classes : tuple or None
+    n_classes : int
+    what : str
+        Name of the argument for messages.
+    """
     rates = series_to_dict(rates, classes)
-    if isinstance(rates, Mapping):
-        rates = _from_mapping(rates, classes, n_classes, what)
+    if is_one_number(rates):
+        rates = _of_two_classes(rates, n_classes, what)
+    elif isinstance(rates, Mapping):
+        rates = _from_mapping(_with_the_rest(rates, classes, n_classes), classes, n_classes, what)
     try:
         values = np.asarray(rates)
     except ValueError:
@@ -47,6 +60,54 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum")
     # Rates that sum to 1 up to rounding stay as they are, since dividing 0.4 by their sum may give 0.4000000000000001.
     return pi if abs(total - 1.0) <= _ROUNDING else np.asarray(pi / total)
+
+
+def is_one_number(value: object) -> bool:
+    """Whether this is a single real number of any type, and not a boolean."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, (bool, np.bool_))
+
+
+def leaves_classes_free(rates: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> bool:
+    """Whether rates name only some of the classes, and leave a part of the probability to two or more others."""
+    named = with_names_of(rates, classes, n_classes)
+    known = range(n_classes) if classes is None else classes
+    return 0 < len(named) < n_classes - 1 and set(named) <= set(known) and sum_is_below_one(named)
+
+
+def _of_two_classes(rate: Any, n_classes: int, what: str) -> list[float]:
+    value = as_float(rate.item() if isinstance(rate, np.ndarray) else rate, what)
+    if n_classes != 2:
+        raise BadRates(
+            f"{what} is one number, {value:g}, but there are {n_classes} classes; pass {n_classes} numbers, or a dict "
+            "such as {'name of a class': rate} that leaves the others free"
+        )
+    if not 0 <= value <= 1:
+        raise BadRates(f"{what} is {value:g}; a rate must be between 0 and 1. Divide percentages by 100")
+    return [1.0 - value, value]
+
+
+def _with_the_rest(rates: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> Mapping[Any, Any]:
+    """The same rates with what is left of 1 for the class that they do not name, if it is only one."""
+    named = with_names_of(rates, classes, n_classes)
+    absent = [c for c in (range(n_classes) if classes is None else classes) if c not in named]
+    if len(absent) != 1 or len(named) != n_classes - 1 or not sum_is_below_one(named):
+        return named
+    return {**named, absent[0]: 1.0 - sum(map(float, named.values()))}
+
+
+def sum_is_below_one(rates: Mapping[Any, Any]) -> bool:
+    """Whether these are rates that leave something to further classes."""
+    if not all(is_one_number(value) and value >= 0 for value in rates.values()):
+        return False
+    return sum(map(float, rates.values())) < 1.0 - _RATES_TOLERANCE
+
+
+def with_names_of(numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> Mapping[Any, Any]:
+    """The same numbers by the names of the classes; without class names, by the numbers of the columns."""
+    known = range(n_classes) if classes is None else classes
+    return dict(zip(matched_names(list(numbers), known), numbers.values(), strict=True))
 
 
 def one_per_class(
@@ -90,7 +151,8 @@ def one_per_class(
 def _from_mapping(
     numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float | None = None
 ) -> list[Any]:
-    if classes is None and set(numbers) == set(range(n_classes)):
+    numbers = with_names_of(numbers, classes, n_classes)
+    if classes is None and set(numbers) <= set(range(n_classes)):
         classes = tuple(range(n_classes))
     if classes is None:
         raise BadRates(
@@ -103,22 +165,8 @@ def _from_mapping(
     if absent or unknown:
         parts = [f"{what} has no entry for {quoted(absent)} (it has {quoted(list(numbers))})"] if absent else []
         parts += [f"{quoted(unknown)} is not among the classes {quoted(classes)}"] if unknown else []
-        raise BadRates("; ".join(parts) + difference_of_types(unknown, absent or classes))
+        raise BadRates("; ".join(parts) + same_text(unknown, classes))
     return [numbers.get(c, missing) for c in classes]
-
-
-def difference_of_types(given: Sequence[Any], classes: Sequence[Any]) -> str:
-    """The end of a message that says how class names differ in type and what to do; empty if they do not."""
-    texts = {str(c): c for c in classes}
-    pairs = [(c, texts[str(c)]) for c in given if texts.get(str(c), c) != c and type(texts[str(c)]) is not type(c)]
-    if not pairs:
-        return ""
-    (one, other), kinds = pairs[0], [type(name).__name__ for name in pairs[0]]
-    return (
-        f". Class names of different types do not match: {quoted_name(one)} is of type {kinds[0]}, but "
-        f"{quoted_name(other)} is of type {kinds[1]}; convert the names on one side, for example with "
-        f"{kinds[1]}({quoted_name(one)})"
-    )
 
 
 def series_to_dict(values: object, classes: tuple[Any, ...] | None = None) -> object:

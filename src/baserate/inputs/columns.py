@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.class_numbers import difference_of_types
+from baserate.errors import BadOption, BadProbabilities, BadRates, Option
+from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.validation import quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
 COLUMN_LIST = Option("columns", "[...]")
+_CLASSES = Option("classes", "[...]")
 
 SELECT_COLUMNS = (
     f"Select the columns with probabilities by a pattern, {COLUMN_PATTERN} (the * stands for the class name), or by a "
@@ -70,24 +71,26 @@ class ColumnSelection(NamedTuple):
         """The columns in the order of ``named``, if ``ordered``; else unchanged."""
         if not self.ordered or self.named is None or found.classes is None:
             return found
-        if set(found.classes) != set(self.named):
+        meant = matched_names(self.named, found.classes)
+        if set(found.classes) != set(meant):
             raise BadProbabilities(
                 f"the columns {quoted(found.names)} of {what} belong to the classes {quoted(found.classes)}, but the "
-                f"adjustment was fitted on {quoted(self.named)}{difference_of_types(self.named, found.classes)}"
+                f"adjustment was fitted on {quoted(self.named)}{same_text(self.named, found.classes)}"
             )
-        order = [found.classes.index(name) for name in self.named]
+        order = [found.classes.index(name) for name in meant]
         return Columns(tuple(found.names[j] for j in order), tuple(self.named))
 
     def _select(self, all_names: Sequence[Any], what: str, all_of: bool) -> Columns:
         if isinstance(self.columns, str) and "*" in self.columns:
             return _matching_pattern(self.columns, all_names)
         if self.columns is not None:
-            names = as_names(self.columns)
+            names = [self.columns] if isinstance(self.columns, str) else self.columns
+            names = matched_names(as_names(names), all_names)
             missing = [name for name in names if name not in all_names]
             if missing:
                 raise BadProbabilities(
                     f"{what} has no column {quoted(missing)}; the columns {quoted(names)} are needed, but it has "
-                    f"{quoted(all_names)}{difference_of_types(missing, all_names)}"
+                    f"{quoted(all_names)}{same_text(missing, all_names)}"
                 )
             return Columns(tuple(names), _classes_of(names, self.named))
         if all_of:
@@ -117,6 +120,33 @@ def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
     numbers = [getattr(rates, name, None) for name in ("values", "low", "high", "counts")]
     names = [name for given in numbers if isinstance(given, Mapping) for name in given]
     return tuple(dict.fromkeys(names)) or None
+
+
+def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -> tuple[Any, Any] | None:
+    """The two classes of a column that holds the probabilities of one of them: the other class, and its own.
+
+    Parameters
+    ----------
+    column : Columns or None
+        The column, if it has a name.
+    named : sequence, optional
+        Classes that the rates name.
+    """
+    name = None if column is None else (column.classes or column.names)[-1]
+    if not named:
+        return None if name is None else (f"not {name}", name)
+    if len(named) > 2:
+        raise BadRates(f"the rates name {len(named)} classes, {quoted(named)}, but one column is for two classes")
+    own = [c for c in named if name is not None and _classes_of([name], [c]) == (c,)]
+    own = own or [c for c in named if f"not {c}" in named] or list(named)
+    if len(own) > 1:
+        raise BadRates(
+            f"the rates name the classes {quoted(named)}, but there is one column, and it is not known to which of "
+            f"them it belongs; pass {_CLASSES} with both names, that of the column last",
+            options=[_CLASSES],
+        )
+    others = [c for c in named if c != own[0]]
+    return (others[0] if others else f"not {own[0]}", own[0])
 
 
 def _matching_pattern(pattern: str, all_names: Sequence[Any]) -> Columns:
@@ -155,8 +185,9 @@ def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, wha
     options = [COLUMN_PATTERN, COLUMN_LIST]
     if not named:
         raise BadOption(f"{what} has the columns {quoted(all_names)}. {SELECT_COLUMNS}", options=options)
-    if all(name in all_names for name in named):
-        same = tuple(name for name in all_names if name in named)
+    meant = set(matched_names(named, all_names))
+    if meant <= set(all_names):
+        same = tuple(name for name in all_names if name in meant)
         return Columns(same, same)
     found = [_matching_pattern(f"{a}*{b}", all_names) for a, b in _prefixes_and_suffixes(all_names, named)]
     found = [columns for columns in found if len(columns.names) > 1 or len(named) == 1]

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadOption, BadProbabilities
+from baserate.inputs.class_names import matched_names
 from baserate.inputs.columns import COLUMN_LIST, ColumnSelection
 from baserate.inputs.validation import quoted, quoted_name
+from baserate.inputs.vectors import second_column
 from baserate.support.arrays import FloatArray, rounded
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A dataframe without its numbers.
+    """What a dataframe was besides its probabilities.
 
     Attributes
     ----------
@@ -38,6 +40,8 @@ class Frame:
     index : pandas Index or None
     native : tuple or None
         For pandas: the column index and the pandas dtype of each column.
+    whole : dataframe or None
+        The dataframe that was passed, with all its columns.
     """
 
     kind: Any
@@ -47,11 +51,26 @@ class Frame:
     dtypes: tuple[Any, ...]
     index: Any
     native: Any = None
+    whole: Any = None
+
+    def wrap_whole(self, answer: FloatArray) -> Any:
+        """The dataframe that was passed, with the adjusted probabilities in the place of the predicted ones."""
+        import narwhals as nw
+
+        wrapped = self.wrap(answer)
+        if self.kind.is_pandas_like():
+            replaced = self.whole.copy(deep=False)
+            for name in self.native[0]:
+                replaced[name] = wrapped[name]
+            return replaced
+        return nw.from_native(self.whole).with_columns(*nw.from_native(wrapped).iter_columns()).to_native()
 
     def wrap(self, answer: FloatArray) -> Any:
         """A dataframe of the same kind that holds the matrix ``answer``."""
         import narwhals as nw
 
+        if len(self.columns) == 1:
+            answer = second_column(answer, answer.dtype)[:, None]
         if self.kind.is_pandas_like():
             return self._wrap_pandas(answer)
         narrow = [dtype.is_float() and dtype != nw.Float64 for dtype in self.dtypes]
@@ -86,7 +105,12 @@ def is_dataframe(probs: object) -> bool:
 
 
 def split_dataframe(
-    probs: Any, columns: str | Sequence[Any] | None, *, what: str = "probs", selected: bool | None = None
+    probs: Any,
+    columns: str | Sequence[Any] | None,
+    *,
+    what: str = "probs",
+    selected: bool | None = None,
+    named: Sequence[Any] | None = None,
 ) -> tuple[NDArray[Any], Frame]:
     """Split a dataframe into the matrix of its probabilities and a :class:`Frame`.
 
@@ -94,11 +118,14 @@ def split_dataframe(
     ----------
     probs : dataframe
     columns : str or sequence, optional
-        A pattern such as ``"p_*"``, or the names of the columns in the requested order. By default all columns.
+        A pattern such as ``"p_*"``, or the names of the columns in the requested order. By default all columns, or the
+        floating ones that belong to the classes in ``named`` if there are others.
     what : str
         Name of the dataframe for messages.
     selected : bool, optional
         Whether the dataframe may have other columns. By default it may if ``columns`` is given.
+    named : sequence, optional
+        Classes that the rates name.
     """
     import narwhals as nw
 
@@ -112,7 +139,9 @@ def split_dataframe(
     except Exception as error:  # narwhals raises a different type for each kind of invalid column names
         raise BadProbabilities(f"{what} is a dataframe that cannot be used: {error}") from None
     names = list(frame.columns)
-    found = ColumnSelection(columns).among(names, what=what, all_of=True)
+    if columns is None and selected is None:
+        columns = _columns_of_classes(frame.schema, named)
+    found = ColumnSelection(columns, named).among(names, what=what, all_of=True)
     chosen_names, classes = list(found.names), found.classes or found.names
     others_allowed = columns is not None if selected is None else selected
     if len(chosen_names) < len(names) and not others_allowed:
@@ -123,12 +152,25 @@ def split_dataframe(
     _check_numeric(chosen_names, dtypes, what)
     matrix = _matrix(chosen)
     if not frame.implementation.is_pandas_like():
-        return matrix, Frame(frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, None)
-    at = [names.index(name) for name in chosen_names]
-    native = (probs.columns[at], tuple(probs.dtypes.iloc[at]))
-    return matrix, Frame(
-        frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, probs.index, native
-    )
+        index, native = None, None
+    else:
+        at = [names.index(name) for name in chosen_names]
+        index, native = probs.index, (probs.columns[at], tuple(probs.dtypes.iloc[at]))
+    form = Frame(frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, index, native, whole=probs)
+    return matrix, form
+
+
+def _columns_of_classes(schema: Mapping[str, Any], named: Sequence[Any] | None) -> list[str] | None:
+    """The floating columns that belong to the classes that the rates name; None if all columns do, or none."""
+    floating = [name for name, dtype in schema.items() if dtype.is_float()]
+    if not named or not floating or len(floating) == len(schema):
+        return None
+    try:
+        found = ColumnSelection(None, named).among(floating, what="the dataframe").names
+    except BadOption:
+        return None
+    # If the columns have the names of the classes, those of further classes are among the floating ones, too.
+    return floating if set(matched_names(named, floating)) == set(found) else list(found)
 
 
 def _check_numeric(names: Sequence[Any], dtypes: Sequence[Any], what: str) -> None:

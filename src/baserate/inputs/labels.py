@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadLabels
+from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.validation import quoted
 
 
-def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.float64]:
+def as_targets(
+    y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None, *, one_column: bool = False
+) -> NDArray[np.float64]:
     """Labels as a matrix of shape (n, k): one-hot rows, or the given class probabilities.
 
     Parameters
@@ -22,21 +25,28 @@ def as_targets(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | 
         Shape (n, k) of the predictions.
     classes : tuple, optional
         Class names in column order.
+    one_column : bool
+        Whether the predictions are probabilities of the second of two classes. Then 0 and 1 are accepted as labels even
+        if the classes have names.
     """
     y = _as_array(y)
     if y.ndim == 2:
         return _check_matrix(y, (shape[0], shape[1]))
-    return np.eye(shape[1])[as_columns(y, shape, classes)]
+    return np.eye(shape[1])[as_columns(y, shape, classes, one_column=one_column)]
 
 
-def as_columns(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None) -> NDArray[np.intp]:
+def as_columns(
+    y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | None = None, *, one_column: bool = False
+) -> NDArray[np.intp]:
     """Labels as n column numbers. A one-hot matrix would need k times the memory."""
     n, k = shape
     y = _as_array(y)
     if y.shape != (n,):
         raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes; pass {n} labels")
-    if classes is not None:
+    if classes is not None and not (one_column and _are_zeros_and_ones(y, classes)):
         return _column_numbers(y, classes)
+    if one_column and y.dtype.kind == "f" and np.isin(y, (0, 1)).all():
+        y = y.astype(np.intp)
     if y.dtype.kind not in "iub":
         raise BadLabels(
             f"y contains {y.dtype} values, but the columns have no names; pass column numbers 0 to {k - 1}, for "
@@ -46,6 +56,11 @@ def as_columns(y: ArrayLike, shape: tuple[int, ...], classes: tuple[Any, ...] | 
     if outside.size:
         raise BadLabels(f"y[{outside[0]}] is {y[outside[0]]}, but the columns are numbered 0 to {k - 1}")
     return y.astype(np.intp)
+
+
+def _are_zeros_and_ones(y: NDArray[Any], classes: tuple[Any, ...]) -> bool:
+    """Whether the labels are 0 and 1, and these are not names of classes."""
+    return y.dtype.kind in "iubf" and bool(np.isin(y, (0, 1)).all()) and not {"0", "1"} & set(map(str, classes))
 
 
 def _as_array(y: ArrayLike) -> NDArray[Any]:
@@ -64,10 +79,14 @@ def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.int
             "y mixes values that cannot be sorted, such as None and strings; drop or convert them"
         ) from None
     position = {name: j for j, name in enumerate(classes)}
-    unknown = [name for name in names.tolist() if name not in position]
+    meant = matched_names(names.tolist(), classes)
+    unknown = [name for name in meant if name not in position]
     if unknown:
-        raise BadLabels(f"y contains {quoted(unknown)}, which is not among the classes {quoted(classes)}")
-    return np.array([position[name] for name in names.tolist()], dtype=np.intp)[inverse]
+        raise BadLabels(
+            f"y contains {quoted(unknown)}, which is not among the classes {quoted(classes)}"
+            f"{same_text(unknown, classes)}"
+        )
+    return np.array([position[name] for name in meant], dtype=np.intp)[inverse]
 
 
 def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:

@@ -10,7 +10,11 @@ from baserate.inputs.columns import ColumnSelection
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import Reading
 from baserate.inputs.validation import as_flag, as_smoothing
+from baserate.inputs.vectors import Vector
 from baserate.progress import Progress
+
+Form = Frame | Vector
+"""What predictions in memory were, without their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +34,10 @@ class RowSource:
     fitted : bool
         Whether ``named_classes`` are the classes of a fitted adjustment, so that the columns are wanted in their order
         and one row may be passed as a vector.
-    fitted_frame : Frame, optional
-        The dataframe on which the adjustment was fitted, whose columns are expected again.
+    fitted_form : Frame or Vector, optional
+        The form of the predictions to which the adjustment was fitted. The columns of a dataframe are expected again.
+    one_column : bool
+        Whether the adjustment was fitted to one number per row, so that a vector holds many rows.
     """
 
     probs: Any
@@ -45,7 +51,8 @@ class RowSource:
     argument: str = "probs"
     named_classes: Sequence[Any] | None = None
     fitted: bool = False
-    fitted_frame: Frame | None = None
+    fitted_form: Form | None = None
+    one_column: bool = False
 
     @property
     def reading(self) -> Reading:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption, BadRates, Option
-from baserate.inputs.class_numbers import as_rates, difference_of_types, series_to_dict
+from baserate.inputs.class_names import matched_names, same_text
+from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dict, sum_is_below_one
 from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
@@ -33,11 +34,14 @@ class Rates(ABC):
     the set, the loss falls by at least the guaranteed amount, and never rises.
 
     All constructors accept one number per class: a sequence in the order of the columns, or a dict that maps class
-    names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`.
+    names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`. A single number is about the
+    positive class: the second of two classes, which is the class of one-dimensional predictions.
 
     Examples
     --------
     >>> import baserate as br
+    >>> br.Rates.between(0.01, 0.03)
+    Rates between 0.01 and 0.03
     >>> br.Rates.between({"fraud": 0.01}, {"fraud": 0.03}, classes=["fine", "fraud"])
     Rates: fine between 0.97 and 0.99, fraud between 0.01 and 0.03
     >>> survey = br.Rates.from_counts([2, 48, 150])
@@ -64,7 +68,9 @@ class Rates(ABC):
 
         Parameters
         ----------
-        values : array-like of shape (k,) or dict
+        values : float, array-like of shape (k,) or dict
+            One number is the rate of the second of two classes. If a dict has all classes but one, that one has the
+            rest.
         classes : sequence, optional
             Class names, in the order of the columns.
         """
@@ -82,8 +88,9 @@ class Rates(ABC):
         Parameters
         ----------
         low, high : float, array-like of shape (k,), dict or None
-            Lower and upper bounds. A single number applies to all classes. ``None``, for all classes or for one, and a
-            class that is missing from the dict, mean that there is no bound.
+            Lower and upper bounds. A single number is for the second of two classes; of more classes, for each of
+            them. ``None``, for all classes or for one, and a class that is missing from the dict, mean that there is no
+            bound.
         classes : sequence, optional
             Class names, in the order of the columns.
 
@@ -100,22 +107,24 @@ class Rates(ABC):
         values: ArrayLike | Mapping[Any, float],
         radius: float,
         *,
-        metric: str = "euclidean",
+        metric: str | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
         """Class rates of the rows that are known to lie within a distance of given rates.
 
         Parameters
         ----------
-        values : array-like of shape (k,) or dict
-            The centre v.
+        values : float, array-like of shape (k,) or dict
+            The centre v. One number is the rate of the second of two classes.
         radius : float
             The largest distance.
-        metric : "euclidean" or "chi2", default "euclidean"
-            How the distance of rates t from v is measured: ``sqrt(sum_j (t_j - v_j)^2)`` or
-            ``sqrt(sum_j (t_j - v_j)^2 / v_j)``. "chi2" suits rates that were estimated from the counts of m cases:
-            ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual approximate confidence region of the
-            population's rates. With "chi2", a class with value 0 has rate 0.
+        metric : "euclidean", "chi2" or "largest", optional
+            How the distance of rates t from v is measured: ``sqrt(sum_j (t_j - v_j)^2)``,
+            ``sqrt(sum_j (t_j - v_j)^2 / v_j)``, or the largest ``|t_j - v_j|``. By default "euclidean", but "largest"
+            if ``values`` is one number, so that ``Rates.near(0.02, 0.005)`` is from 0.015 to 0.025. "chi2" suits rates
+            that were estimated from the counts of m cases: ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives
+            the usual approximate confidence region of the population's rates. With "chi2", a class with value 0 has
+            rate 0.
         classes : sequence, optional
             Class names, in the order of the columns.
         """
@@ -126,6 +135,7 @@ class Rates(ABC):
         counts: ArrayLike | Mapping[Any, int],
         confidence: float = 0.95,
         *,
+        total: int | None = None,
         design_effect: float = 1.0,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
@@ -139,9 +149,12 @@ class Rates(ABC):
 
         Parameters
         ----------
-        counts : array-like of int of shape (k,) or dict
-            Number of cases of each class. A class that is missing from the dict has count 0.
+        counts : int, array-like of int of shape (k,) or dict
+            Number of cases of each class. A class that is missing from the dict has count 0. One number, which needs
+            ``total``, is the count of the second of two classes.
         confidence : float, default 0.95
+        total : int, optional
+            Number of all cases. The class that ``counts`` does not name has the others.
         design_effect : float, default 1.0
             How many times larger the variance of the survey's rates is than that of a simple random sample of as many
             cases; at least 1. For cluster sampling, where whole clusters of m cases (households, schools, hospitals)
@@ -161,8 +174,11 @@ class Rates(ABC):
         (array([0.884, 0.03 ]), array([0.97 , 0.116]))
         >>> br.Rates.from_counts([187, 13], design_effect=1.9).bounds(batch_size=500)
         (array([0.862, 0.018]), array([0.982, 0.138]))
+        >>> br.Rates.from_counts(13, total=200).bounds(batch_size=500)
+        (array([0.884, 0.03 ]), array([0.97 , 0.116]))
         """
-        return _build("counts", classes, counts=counts, confidence=confidence, design_effect=design_effect)
+        numbers = {"counts": counts, "total": total, "confidence": confidence, "design_effect": design_effect}
+        return _build("counts", classes, **numbers)
 
     @staticmethod
     def from_labels(
@@ -195,7 +211,8 @@ class Rates(ABC):
 
         Parameters
         ----------
-        values : array-like of shape (k,) or dict
+        values : float, array-like of shape (k,) or dict
+            As in :meth:`exact`.
         confidence : float, default 0.95
         classes : sequence, optional
             Class names, in the order of the columns.
@@ -216,6 +233,8 @@ class Rates(ABC):
             - ``counts:cat=20,dog=80``: the counts of a survey, see :meth:`from_counts`;
             - ``population:cat=0.2,dog=0.8``: rates of the population, see :meth:`of_population`;
             - ``0.2,0.8``: the numbers without class names, in the order of the columns; also with bounds or a prefix;
+            - ``0.02``, ``0.01..0.03``, ``population:0.02`` or ``counts:4/50``: one number, for the second of two
+              classes; 4/50 are 4 of 50 cases;
             - the path of a CSV file (``class,rate``, ``class,low,high`` or ``class,count``) or of a JSON file.
         confidence : float, default 0.95
             Confidence for a survey or a population.
@@ -229,6 +248,8 @@ class Rates(ABC):
         Rates: fine 0.98, fraud 0.02
         >>> br.Rates.parse("counts:46,4")
         Rates counted in a survey of 50 cases: class 0 46, class 1 4; 95 % confidence
+        >>> br.Rates.parse("0.01..0.03")
+        Rates between 0.01 and 0.03
         """
         kind, numbers, classes = parse_rates(text)
         if kind in ("counts", "population"):
@@ -285,23 +306,30 @@ class Rates(ABC):
         """Number of classes; None if it is known only when the rates are used."""
         if self.classes is not None:
             return len(self.classes)
-        fields_by_class = self._numbers().values()
-        lists = (value for value in fields_by_class if hasattr(value, "__len__") and not isinstance(value, Mapping))
+        lists = (v for v in self._numbers().values() if hasattr(v, "__len__") and not isinstance(v, (Mapping, str)))
         return next(map(len, lists), None)
+
+    @property
+    def is_one_number(self) -> bool:
+        """Whether one number was given, or one of each bound, which is about the second of two classes."""
+        numbers = [value for value in self._numbers().values() if value is not None]
+        return bool(numbers) and all(map(is_one_number, numbers))
 
     def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         """These rates with one number per column, in the order of the columns."""
         own = self.classes
         if n_classes < 2:
             raise BadRates(f"the rates have {n_classes} class, but at least 2 classes are needed")
+        if own is not None and classes is not None:
+            own = tuple(matched_names(own, classes))
         if own is not None and classes is not None and set(own) != set(classes):
             raise BadRates(
                 f"the rates have the classes {quoted(own)}, but the columns are {quoted(classes)}; "
-                f"use the same class names for both{difference_of_types(own, classes)}"
+                f"use the same class names for both{same_text(own, classes)}"
             )
         if own is not None and len(own) != n_classes:
             raise BadRates(f"the rates have {len(own)} classes ({quoted(own)}), but there are {n_classes} columns")
-        resolved = self._resolved(classes if own is None else own, n_classes)
+        resolved = replace(self, classes=own)._resolved(classes if own is None else own, n_classes)
         if own is None or classes is None or own == classes:
             return replace(resolved, classes=own if classes is None else classes)
         order = [own.index(c) for c in classes]
@@ -343,14 +371,19 @@ class Rates(ABC):
         n = self.n_classes
         if n is not None:
             return self.on(self.classes, n)
+        if self.is_one_number:
+            self._resolved(None, 2)
+            return self
         for name, value in self._numbers().items():
             if not isinstance(value, Mapping):
                 raise BadRates(f"{name} must be a list or dict with one number per class, not {quoted_name(value)}")
-            self._resolved(tuple(value), len(value))
+            # If something is left of 1, there may be a class that the dict does not name.
+            names = (*value, "all others") if name == "values" and sum_is_below_one(value) else tuple(value)
+            self._resolved(names, len(names))
         return self
 
     def _with_known_size(self) -> Self:
-        n = self.n_classes
+        n = 2 if self.n_classes is None and self.is_one_number else self.n_classes
         if n is None:
             raise BadRates("the number of classes is not known; pass classes= with the class names to these rates")
         return self.on(self.classes, n)

@@ -10,7 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from baserate.errors import BadOption, BadRates
-from baserate.inputs.class_numbers import as_rates, one_per_class
+from baserate.inputs.class_numbers import (
+    as_rates,
+    is_one_number,
+    leaves_classes_free,
+    one_per_class,
+    series_to_dict,
+    with_names_of,
+)
 from baserate.inputs.validation import class_label, is_number, quoted_name
 from baserate.rates.base import DESIGN_EFFECT, Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
@@ -81,8 +88,11 @@ class RatesBetween(Rates):
         return self
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
-        high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
+        low, high = self.low, self.high
+        if n_classes == 2 and self.is_one_number:
+            low, high = [None, low], [None, high]
+        low = one_per_class(low, classes, n_classes, "low", missing=0.0)
+        high = one_per_class(high, classes, n_classes, "high", missing=1.0)
         _check_bounds(low, high, classes)
         if np.array_equal(low, high) and abs(low.sum() - 1.0) > ROUNDING:
             raise BadRates(f"rates sum to {low.sum():.6g}, not 1; to rescale them, divide each by their sum")
@@ -105,6 +115,8 @@ class RatesNear(Rates):
     def rate_set(self, batch_size: int | None) -> RateSet:
         if self.radius == 0:
             return RateSet.point(self.values)
+        if self.metric == "largest":
+            return RateSet.box(np.maximum(self.values - self.radius, 0.0), np.minimum(self.values + self.radius, 1.0))
         positive = self.values > 0
         scale = np.ones(len(self.values))
         high = np.ones(len(self.values))
@@ -117,18 +129,21 @@ class RatesNear(Rates):
         return np.asarray(self.values)
 
     def describe(self) -> str:
+        if self.metric == "largest" or is_one_number(self.values):
+            return f" within {self.radius:g} of {_list_numbers(self, self.values)}"
         distance = "chi-square" if self.metric == "chi2" else "Euclidean"
         return f" within {self.radius:g} ({distance} distance) of {_list_numbers(self, self.values)}"
 
     def _validated(self) -> Self:
-        if self.metric not in ("euclidean", "chi2"):
-            raise BadOption(f"metric must be 'euclidean' or 'chi2', not {quoted_name(self.metric)}")
+        if self.metric not in (None, "euclidean", "chi2", "largest"):
+            raise BadOption(f"metric must be 'euclidean', 'chi2' or 'largest', not {quoted_name(self.metric)}")
         if not is_number(self.radius) or not 0 <= float(self.radius) < np.inf:
             raise BadRates(f"radius must be 0 or a positive number, not {quoted_name(self.radius)}")
         return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        return replace(self, values=as_rates(self.values, classes, n_classes), radius=float(self.radius))
+        metric = self.metric or ("largest" if self.is_one_number else "euclidean")
+        return replace(self, values=as_rates(self.values, classes, n_classes), radius=float(self.radius), metric=metric)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +173,7 @@ class SurveyCounts(_Sampled):
     kind = "counts"
     assumption = "the survey and these rows are random samples from the same population"
     counts: Any
+    total: Any = None
     design_effect: Any = 1.0
 
     def rate_set(self, batch_size: int | None) -> RateSet:
@@ -172,6 +188,8 @@ class SurveyCounts(_Sampled):
         return np.asarray((self.counts + 0.5) / (self.counts.sum() + 0.5 * len(self.counts)))
 
     def describe(self) -> str:
+        if self.total is not None:
+            return f" counted in a survey of {int(self.total):,} cases: {_list_numbers(self, self.counts)}"
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
         counts, confidence = _list_numbers(self, self.counts), _percent(self.confidence)
         text = f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {counts}; {confidence} confidence"
@@ -186,8 +204,9 @@ class SurveyCounts(_Sampled):
         )
 
     def to_json(self) -> dict[str, Any]:
-        # Without a design effect the description is that of earlier versions, which can then read it.
-        return {name: value for name, value in super().to_json().items() if name != "design_effect" or value != 1}
+        # Without what earlier versions do not know, unless it is needed, so that they can read the description.
+        default = {"design_effect": 1, "total": None}
+        return {name: value for name, value in super().to_json().items() if value != default.get(name, ...)}
 
     def _validated(self) -> Self:
         effect = self.design_effect
@@ -197,10 +216,13 @@ class SurveyCounts(_Sampled):
                 "a survey that is more precise than a simple random sample, such as a stratified one",
                 options=[DESIGN_EFFECT],
             )
+        if self.total is not None and self.n_classes is None and isinstance(self.counts, Mapping):
+            self._resolved((*self.counts, "all others"), len(self.counts) + 1)
+            return self
         return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        given = self.counts
+        given = self._with_total(classes, n_classes)
         if classes is None and isinstance(given, Counter) and all(isinstance(key, int) for key in given):
             classes = tuple(range(n_classes))  # the labels are column numbers
         if isinstance(given, str) or not hasattr(given, "__iter__"):
@@ -211,7 +233,32 @@ class SurveyCounts(_Sampled):
         counts = one_per_class(given, classes, n_classes, "counts", missing=0.0)
         _check_counts(counts, classes)
         confidence, effect = float(self.confidence), float(self.design_effect)
-        return replace(self, counts=counts.astype(np.int64), confidence=confidence, design_effect=effect)
+        return replace(self, counts=counts.astype(np.int64), total=None, confidence=confidence, design_effect=effect)
+
+    def _with_total(self, classes: tuple[Any, ...] | None, n_classes: int) -> Any:
+        """The counts with the cases that ``total`` leaves to the class that has none."""
+        counts, total = self.counts, self.total
+        if total is None:
+            if is_one_number(counts):
+                raise BadRates(f"counts is one number, {counts:g}; pass total= with the number of all cases, too")
+            return counts
+        if not is_number(total) or total < 1 or total != int(total):
+            raise BadRates(f"total must be the number of all cases, a whole number above 0, not {quoted_name(total)}")
+        if is_one_number(counts):
+            if n_classes != 2:
+                raise BadRates(f"counts is one number, {counts:g}, but there are {n_classes} classes; pass a dict")
+            counts = {1: counts} if classes is None else {classes[1]: counts}
+        if not isinstance(counts, Mapping):
+            raise BadRates("total= is for counts of some classes: one number, or a dict; a list has all counts already")
+        named = with_names_of(counts, classes, n_classes)
+        rest = total - sum(value for value in named.values() if is_number(value))
+        if rest < 0:
+            raise BadRates(f"the counts sum to {total - rest:g}, which is more than total={total:g}")
+        absent = [c for c in (range(n_classes) if classes is None else classes) if c not in named]
+        if rest and len(absent) != 1:
+            which = "all classes have counts" if not absent else f"{len(absent)} classes have no count"
+            raise BadRates(f"the counts sum to {total - rest:g}, not to total={total:g}, and {which}")
+        return {**named, absent[0]: rest} if absent else named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -288,6 +335,8 @@ def _list_numbers(rates: Rates, numbers: Any) -> str:
     """The numbers of all classes, each after the name of its class."""
     if isinstance(numbers, np.ndarray):
         return rates._list_by_class([f"{value:.4g}" if numbers.dtype.kind == "f" else str(value) for value in numbers])
+    if is_one_number(numbers):
+        return f"positive class {float(numbers):.4g}"
     return ", ".join(f"{shortened(str(name))} {value}" for name, value in dict(numbers).items())
 
 
@@ -312,4 +361,7 @@ def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
     """Convert the ``rates`` argument of a caller to :class:`Rates` with one number per column."""
     if isinstance(rates, Rates):
         return rates.on(classes, n_classes)
+    rates = series_to_dict(rates, classes)
+    if isinstance(rates, Mapping) and leaves_classes_free(rates, classes, n_classes):
+        return RatesBetween(None, dict(rates), dict(rates)).on(classes, n_classes)
     return ExactRates(classes, as_rates(rates, classes, n_classes, what=what))

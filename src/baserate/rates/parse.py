@@ -16,7 +16,10 @@ from baserate.rates.sets import ROUNDING
 from baserate.support.text import LONGEST_PATH, shortened
 
 _KINDS = ("counts", "population", "between", "exact")
-_FORMS = "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, or the name of a CSV or JSON file"
+_FORMS = (
+    "write cat=0.2,dog=0.8, or fraud=0.01..0.03, or counts:cat=20,dog=80, or 0.02 for a single column, or the name of "
+    "a CSV or JSON file"
+)
 
 
 class ParsedRates(NamedTuple):
@@ -26,7 +29,7 @@ class ParsedRates(NamedTuple):
     ----------
     kind : "exact", "between", "counts" or "population"
     numbers : dict
-        The arguments of this kind of rates; each has one number per class, as a dict or a list.
+        The arguments of this kind of rates; each has one number per class, as a dict or a list, or is one number.
     classes : list or None
         Names of the classes, if the text names all of them.
     """
@@ -144,6 +147,8 @@ def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
     if not isinstance(given, (Mapping, list)) or not given:
         raise BadRates(f"the rates {quoted_name(source)} cannot be parsed; {_FORMS}")
     entries = given if isinstance(given, Mapping) else dict(enumerate(given))
+    if kind == "counts" and len(entries) == 1 and "/" in str(*entries.values()):
+        return _parse_share(*entries.items(), named=isinstance(given, Mapping))
     bounds = {name: _parse_bounds(entry, name) for name, entry in entries.items()}
     low = {name: a for name, (a, _) in bounds.items()}
     high = {name: b for name, (_, b) in bounds.items()}
@@ -161,8 +166,17 @@ def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
 
 
 def _same_type(numbers: dict[Any, Any], given: Any) -> Any:
-    """The numbers as a dict if the entries were given as a dict, else as a list."""
-    return numbers if isinstance(given, Mapping) else list(numbers.values())
+    """The numbers as a dict if the entries were given as a dict, else as a list; or as one number if it is only one."""
+    if isinstance(given, Mapping):
+        return numbers
+    return list(numbers.values()) if len(numbers) > 1 else numbers[0]
+
+
+def _parse_share(entry: tuple[Any, Any], *, named: bool) -> ParsedRates:
+    """The counts of an entry such as ``4/50``: 4 of 50 cases are of this class."""
+    name, text = entry
+    count, total = (_parse_number(part, name) for part in str(text).split("/", 1))
+    return ParsedRates("counts", {"counts": {name: count} if named else count, "total": total})
 
 
 def _parse_bounds(entry: Any, name: Any) -> tuple[float | None, float | None]:

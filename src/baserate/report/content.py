@@ -19,6 +19,7 @@ from baserate.report import sentences, tables
 from baserate.report.python_code import python_code
 from baserate.result.facts import facts, most_changed
 from baserate.result.record import Result
+from baserate.support.arrays import FloatArray
 
 MAX_SHOWN = 12
 """Number of classes in the first table. If there are more, it shows those that changed most."""
@@ -94,17 +95,18 @@ def report_content(
     if y is None:
         return Content(page, about, changes, None)
     rows = all_rows(result)
-    comparison = _compare(result, rows, y, old_rates)
+    targets = as_targets(y, rows.before.shape, result.classes, one_column=result.one_column)
+    comparison = _compare(result, rows, targets, old_rates)
     page["comparison"] = tables.comparison_table(comparison, about)
-    page["guarantee"]["check"] = _check_condition(result, about, rows, y, comparison)
+    page["guarantee"]["check"] = _check_condition(result, about, rows, targets, comparison)
     return Content(page, about, changes, rows)
 
 
-def _compare(result: Result, rows: AllRows, y: ArrayLike, old_rates: Any) -> Comparison:
+def _compare(result: Result, rows: AllRows, targets: FloatArray, old_rates: Any) -> Comparison:
     """The losses of this adjustment and of all procedures; the loss that was adjusted for comes first."""
     return compare(
         rows.before,
-        y,
+        targets,
         result.certificate.known,
         old_rates,
         losses=(result.loss, Log(), Brier()),
@@ -114,9 +116,10 @@ def _compare(result: Result, rows: AllRows, y: ArrayLike, old_rates: Any) -> Com
     )
 
 
-def _check_condition(result: Result, about: dict[str, Any], rows: AllRows, y: ArrayLike, comparison: Comparison) -> str:
+def _check_condition(
+    result: Result, about: dict[str, Any], rows: AllRows, targets: FloatArray, comparison: Comparison
+) -> str:
     """Whether the labels meet the condition of the guarantee, and what the adjustment did to its loss."""
-    targets = as_targets(y, rows.before.shape, result.classes)
     true_rates = np.average(targets, axis=0, weights=rows.weights)
     change = float(comparison.change[comparison.procedures.index(_THIS), 0])
     is_met = result.certificate.holds_for(true_rates)

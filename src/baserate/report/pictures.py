@@ -35,9 +35,8 @@ def _displays(result: Result, content: Content, y: ArrayLike | None) -> dict[str
     if about["procedure"] != "prior" and any(np.isfinite(one["sensitivity"]) for one in about["classes"]):
         displays["sensitivity"] = RateSensitivityDisplay.from_adjustment(result)
     if rows is not None and y is not None:
-        displays["reliability"] = ReliabilityDisplay.from_predictions(
-            rows.before, rows.after, y, classes=result.classes
-        )
+        both = (rows.before[:, 1], rows.after[:, 1]) if result.one_column else (rows.before, rows.after)
+        displays["reliability"] = ReliabilityDisplay.from_predictions(*both, y, classes=result.classes)
     return displays
 
 

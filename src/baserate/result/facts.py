@@ -44,7 +44,8 @@ def facts(result: Result) -> dict[str, Any]:
         "smoothing": model.reading.smoothing,
         "from_logits": model.reading.from_logits,
         "normalize": model.reading.normalize,
-        "columns": list(result.frame.columns) if result.frame is not None and result.frame.selected else None,
+        "columns": list(result.form.columns) if result.form is not None and result.form.selected else None,
+        "one_column": result.one_column,
         "engine": result.engine,
         "n_passes": result.n_passes,
         "converged": result.converged,
@@ -95,8 +96,13 @@ def _class_facts(result: Result) -> list[dict[str, Any]]:
 
 
 def most_changed(about: dict[str, Any], n_classes: int) -> list[dict[str, Any]]:
-    """The facts about the ``n_classes`` classes whose mean changed most, in the order of the columns."""
+    """The facts about the ``n_classes`` classes whose mean changed most, in the order of the columns.
+
+    If the predictions are one number per row, only those about its class.
+    """
     classes: list[dict[str, Any]] = about["classes"]
+    if about["one_column"]:
+        return classes[1:]
     if len(classes) <= n_classes:
         return classes
     change = np.array([abs(one["achieved"] - one["before"]) for one in classes])

@@ -31,6 +31,9 @@ class FieldReader:
             raise ValueError(f"the field {name!r} is missing")
         return self._fields[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
     def flag(self, name: str) -> bool:
         """True or false."""
         if not isinstance(self[name], bool):

@@ -13,6 +13,7 @@ from baserate.core.row_model import RowModel
 from baserate.core.search import Stop
 from baserate.errors import BaserateError, Option
 from baserate.inputs.dataframes import Frame
+from baserate.inputs.row_source import Form
 from baserate.losses.base import Loss
 from baserate.result import text
 from baserate.result.certificate import ActiveBound, Certificate
@@ -52,8 +53,10 @@ class Result:
     procedure : "adjust" or "prior"
     answer : array, Dask collection, path or None
         The adjusted rows as the engine keeps them.
-    frame : Frame or None
-        The form of the dataframe that was adjusted.
+    form : Frame, Vector or None
+        The form of the dataframe, the Series or the vector that was adjusted.
+    one_column : bool
+        Whether the predictions are one number per row: the probability of the second of two classes.
     source : Engine or None
         The rows before adjustment, as long as they can be read again.
     stop : Stop or None
@@ -75,7 +78,8 @@ class Result:
     classes: tuple[Any, ...] | None
     procedure: str
     answer: Any
-    frame: Frame | None
+    form: Form | None
+    one_column: bool
     source: Engine | None
     stop: Stop | None
 
@@ -94,23 +98,33 @@ class Result:
 
     @property
     def probs(self) -> Any:
-        """The adjusted predictions, shape (n, k): a float64 array, or a dataframe of the kind that was adjusted."""
+        """The adjusted predictions in the form of the original ones: a float64 array, a dataframe or a Series."""
         if self.answer is None:
             raise BaserateError(
                 "this adjustment has a shift but no rows: it was loaded, fitted by an estimator, or made from files "
                 f"without {_OUT}=; use apply(probs), or apply(files, {_OUT}=...)",
                 options=[_OUT],
             )
-        return self.answer if self.frame is None else self._wrapped
+        return self.answer if self.form is None else self._wrapped
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe that was adjusted, with all its columns; those with probabilities hold the adjusted ones."""
+        if isinstance(self.form, Frame) and self.form.whole is not None and self.answer is not None:
+            return self.form.wrap_whole(self.answer)
+        raise BaserateError(
+            "there is no dataframe: either the predictions were not one, or this adjustment was loaded or copied and "
+            "has only its shift; use apply(dataframe, whole=True)"
+        )
 
     @cached_property
     def _wrapped(self) -> Any:
-        assert self.frame is not None
-        return self.frame.wrap(self.answer)
+        assert self.form is not None
+        return self.form.wrap(self.answer)
 
     def without_rows(self) -> Self:
         """The same without any rows: what a long-lived object keeps."""
-        return replace(self, answer=None, frame=None, source=None)
+        return replace(self, answer=None, form=None, source=None)
 
     def without_guarantee(self) -> Self:
         """The same without a guarantee, for a shift that was made without rows."""
@@ -119,7 +133,9 @@ class Result:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in a file or on another machine has the adjusted rows, but not the predictions.
-        return {name: value for name, value in vars(self).items() if name != "_wrapped"} | {"source": None}
+        form = replace(self.form, whole=None) if isinstance(self.form, Frame) else self.form
+        kept = {name: value for name, value in vars(self).items() if name != "_wrapped"}
+        return kept | {"source": None, "form": form}
 
     def __repr__(self) -> str:
         return text.summary(self)

@@ -62,6 +62,7 @@ def saved_fields(result: Result) -> dict[str, Any]:
         "before": [one["before"] for one in about["classes"]],
         "rates": [one["achieved"] for one in about["classes"]],
         "sensitivity": [json_number(one["sensitivity"]) for one in about["classes"]],
+        **({"one_column": True} if result.one_column else {}),
         "known": result.certificate.known.to_json(),
         "active": [[None if b.of is None else column[b.of], b.side, b.value] for b in result.active],
     }
@@ -93,7 +94,8 @@ def _from_fields(kind: type[R], saved: FieldReader, loss: Loss | None) -> R:
         classes=names,
         procedure=saved.text("procedure", one_of=("adjust", "prior")),
         answer=None,
-        frame=None,
+        form=None,
+        one_column=saved.flag("one_column") if "one_column" in saved else False,  # new in version 0.2
         source=None,
         stop=None,
     )

@@ -109,14 +109,17 @@ def _table(about: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
     requested = ["wanted"] if about["rates_kind"] == "exact" else ["at_least", "at_most"]
     columns = ["before", *requested, "achieved"]
     rows = [
-        (_name(one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}") for one in shown
+        (_class_name(about, one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}")
+        for one in shown
     ]
     header = ("class", *(column.replace("_", " ") for column in columns), "shift")
-    return header, rows, about["n_classes"] - len(shown)
+    return header, rows, 0 if about["one_column"] else about["n_classes"] - len(shown)
 
 
-def _name(name: Any) -> str:
+def _class_name(about: dict[str, Any], name: Any) -> str:
     """A class name in one short line, without control characters that a terminal would obey."""
+    if about["one_column"] and not about["classes_named"]:
+        return "positive"
     return shortened(printable(str(name)), _LONGEST_NAME)
 
 

@@ -2,13 +2,14 @@
 
 from baserate.solving.predictions import read_predictions
 from baserate.solving.procedures import adjusted, prior_adjusted, requested
-from baserate.solving.request import Request
+from baserate.solving.request import Request, known_rates
 from baserate.solving.solve import apply_shift, solve, solve_again
 
 __all__ = [
     "Request",
     "adjusted",
     "apply_shift",
+    "known_rates",
     "prior_adjusted",
     "read_predictions",
     "requested",

@@ -13,8 +13,8 @@ from baserate.core.row_model import RowModel, is_bounded
 from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
-from baserate.inputs.class_numbers import difference_of_types
-from baserate.inputs.columns import classes_of_rates
+from baserate.inputs.class_numbers import is_one_number
+from baserate.inputs.columns import classes_of_one_column, classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, quoted_name
 from baserate.losses.base import Loss
@@ -70,25 +70,57 @@ def parse_request(
     reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
     rows = open_rows(replace(source, named_classes=classes_of_rates(rates)))
     k = rows.n_classes
-    names = class_names(rows, classes)
-    try:
-        known = as_known(rates, names, k)
-    except BadRates as error:
-        if rows.columns is None or source.columns is not None:
-            raise
-        if difference_of_types(classes_of_rates(rates) or (), names or ()):
-            raise  # It is known which columns are meant.
-        hint = f"the columns are {quoted(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
-        raise BadRates(f"{error}; {hint}", options=[*error.options, _COLUMNS]) from None
+    names = class_names(rows, classes, named=classes_of_rates(rates))
+    known = known_rates(rows, rates, names, selected=source.columns is not None)
     check_loss(chosen, k)
     model = RowModel(chosen, is_bounded(chosen, as_requested), k, np.arange(k), reading)
     return Request(rows, model, known, as_requested, stop, kernels)
 
 
-def class_names(rows: Engine, classes: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    """Names of the classes: those that the caller passed, or those of the columns."""
+def known_rates(
+    rows: Engine, rates: RatesLike, names: tuple[Any, ...] | None, *, what: str = "rates", selected: bool = True
+) -> Rates:
+    """What a caller said about the rates, for the classes of the rows.
+
+    Parameters
+    ----------
+    rows : Engine
+    rates : array-like, dict, Series, number or Rates
+    names : tuple or None
+        Names of the classes.
+    what : str
+        Name of the argument for messages.
+    selected : bool
+        Whether the columns with probabilities are the right ones beyond doubt. If not, messages say how to select them.
+    """
+    one_number = rates.is_one_number if isinstance(rates, Rates) else is_one_number(rates)
+    if one_number and rows.columns is not None and not rows.one_column and rows.n_classes == 2:
+        raise BadRates(
+            f"{what} is one number, but the columns {quoted(rows.columns.names)} may be in any order; say which class "
+            f"it is for, such as {{{quoted_name((names or rows.columns.names)[1])}: ...}}"
+        )
+    try:
+        return as_known(rates, names, rows.n_classes, what=what)
+    except BadRates as error:
+        if rows.one_column and np.ndim(rates) == 1 and np.size(rates) > 2:  # type: ignore[arg-type]  # any rates
+            raise BadRates(
+                f"{error}, because one number per row is the probability of one of two classes; to pass a single row "
+                "of several classes, make it a matrix with one row"
+            ) from None
+        if rows.columns is None or selected:
+            raise
+        hint = f"the columns are {quoted(rows.columns.names)}; select those with probabilities by {_COLUMNS}"
+        raise BadRates(f"{error}; {hint}", options=[*error.options, _COLUMNS]) from None
+
+
+def class_names(
+    rows: Engine, classes: Sequence[Any] | None, named: Sequence[Any] | None = None
+) -> tuple[Any, ...] | None:
+    """Names of the classes: those that the caller passed, those of the columns, or ``named``, those of the rates."""
     names = as_classes(classes, rows.n_classes)
-    if rows.columns is None:
+    if names is None and rows.one_column:
+        return classes_of_one_column(None if rows.columns is None else rows.columns, named)
+    if rows.columns is None or rows.one_column:
         return names
     columns = rows.columns.names
     if names is not None and names != columns and set(names) == set(columns):

@@ -13,15 +13,16 @@ from baserate.core.fit import Fit, fit
 from baserate.core.row_model import kept_classes
 from baserate.core.search import Names, known_solution
 from baserate.engines import open_rows
-from baserate.errors import BadProbabilities, BadRates, Option
+from baserate.errors import BadOption, BadProbabilities, BadRates, Option
+from baserate.inputs.dataframes import Frame
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
 from baserate.passes import choose_passes
-from baserate.rates import Rates, RatesLike, as_known
+from baserate.rates import Rates, RatesLike
 from baserate.rates.sets import RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
-from baserate.solving.request import DEFAULT_STOP, Request
+from baserate.solving.request import DEFAULT_STOP, Request, known_rates
 from baserate.support.arrays import FloatArray, IndexArray
 
 _AT_BOUND = 1e-14  # Rates this close to a bound are at it.
@@ -58,7 +59,7 @@ def solve(request: Request, *, keep_rows: bool = True, present: Result | None = 
 def solve_again(result: Result, rates: RatesLike, *, keep_rows: bool = True) -> Result:
     """Adjust the same rows to other rates, starting from the present shift."""
     assert result.source is not None
-    known = as_known(rates, result.certificate.known.classes, result.model.n_classes)
+    known = known_rates(result.source, rates, result.certificate.known.classes)
     model = replace(result.model, limit_levels=None, softness=0.0)
     request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
     return solve(request, keep_rows=keep_rows, present=result)
@@ -69,7 +70,7 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
     dual, survey, batch_size = _problem(request)
     survey = dual.survey() if survey is None else survey
     names, kept = request.known.classes, dual.model.kept_classes
-    old = as_known(old_rates, names, dual.model.n_classes, what="old_rates").estimate()
+    old = known_rates(request.rows, old_rates, names, what="old_rates").estimate()
     new = request.known.estimate()
     unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
     if unseen.size:
@@ -85,7 +86,7 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
     return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
-def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool) -> Any:
+def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool, whole: bool = False) -> Any:
     """Adjust other rows by the shift of a result: one pass, or a lazy one where the engine supports that."""
     rows = open_rows(source)
     k = result.model.n_classes
@@ -94,11 +95,16 @@ def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normali
             f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
             options=[Option(source.argument)],
         )
+    if whole and not isinstance(rows.form, Frame):
+        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
     reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
     passes = choose_passes(replace(result.model, reading=reading), rows)
     rows.write_lazily(partial(passes.write, shift=result.dual_shift, check=True), passes.block_values)
     answer = rows.answer()
-    return answer if rows.frame is None else rows.frame.wrap(answer)
+    if whole:
+        assert isinstance(rows.form, Frame)
+        return rows.form.wrap_whole(answer)
+    return answer if rows.form is None else rows.form.wrap(answer)
 
 
 def _problem(request: Request) -> _Problem:
@@ -145,7 +151,8 @@ def _result(
         classes=request.known.classes,
         procedure=procedure,
         answer=rows.answer() if keep_rows else None,
-        frame=rows.frame,
+        form=rows.form,
+        one_column=rows.one_column,
         source=rows,
         stop=request.stop,
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from baserate.inputs.columns import Columns
+from baserate.inputs.vectors import second_column
 from baserate.support.arrays import FloatArray, rounded
 from baserate.tables.base import Part
 
@@ -72,9 +73,8 @@ def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, column
 
     def column(field: pa.Field) -> Any:
         if field.name in new:
-            values = rounded(new[field.name], field.type.to_pandas_dtype())
-            if len(columns.names) == 1:  # readers take 1 minus this for the first class, which must not become 0
-                values = np.where((values == 1) & (answer[:, 0] > 0), np.nextafter(values, 0), values)
+            dtype = field.type.to_pandas_dtype()
+            values = second_column(answer, dtype) if len(columns.names) == 1 else rounded(new[field.name], dtype)
             # Not pa.array(values), which would import pandas.
             return pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
         if field.name in old.column_names:

@@ -1,0 +1,45 @@
+"""Class names that differ only in type, such as the number 1 in a dataframe and the text "1" in a CSV file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from baserate.inputs.validation import quoted, quoted_name
+
+
+def matched_names(given: Sequence[Any], names: Sequence[Any]) -> list[Any]:
+    """Given names, each replaced by the one of ``names`` that it means.
+
+    A name that is not among ``names`` means the one with the same text, if only one on either side has this text.
+    Others are returned unchanged.
+    """
+    known = set(names)
+    if known.issuperset(given):
+        return list(given)
+    candidates, times = _by_text(names), _by_text(given)
+
+    def meant(name: Any) -> Any:
+        found = candidates.get(str(name), [])
+        return found[0] if name not in known and len(found) == len(times[str(name)]) == 1 else name
+
+    return [meant(name) for name in given]
+
+
+def same_text(given: Iterable[Any], names: Sequence[Any]) -> str:
+    """The end of a message about names that were not matched because several have the same text; else empty."""
+    candidates = _by_text(names)
+    for name in given:
+        if found := candidates.get(str(name)):
+            return (
+                f". {quoted_name(name)} ({type(name).__name__}) was not matched with {quoted(found)} "
+                f"({', '.join(type(one).__name__ for one in found)}), because several names have this text; rename one"
+            )
+    return ""
+
+
+def _by_text(names: Iterable[Any]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for name in names:
+        groups.setdefault(str(name), []).append(name)
+    return groups

@@ -1,0 +1,156 @@
+"""One-dimensional predictions: the probability of the positive class of two, as a list, array or Series.
+
+Other modules see a matrix with two columns and a :class:`Vector`. The vector holds what is needed to return adjusted
+predictions in the same form: library, shape, index, name and dtype.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from baserate.errors import BadProbabilities
+from baserate.inputs.reading import FROM_LOGITS, NUMBERED, Naming
+from baserate.support.arrays import FloatArray, rounded
+
+_MAX_EXCESS = 1e-5  # A probability may be above 1 by rounding errors of float32.
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """One-dimensional predictions without their numbers.
+
+    Attributes
+    ----------
+    kind : narwhals.Implementation or None
+        The dataframe library of a Series; None for anything that becomes a NumPy array.
+    shape : tuple
+        (n,); (n, 1) for a matrix with one column; () for a single number.
+    name : object
+        Name of the Series, which is that of its class; None if it has none.
+    dtype : object
+        The narwhals dtype of a Series.
+    like : Series, optional
+        An empty one of the same type; for pandas the one that was passed, because of its index.
+    """
+
+    kind: Any
+    shape: tuple[int, ...]
+    name: Any = None
+    dtype: Any = None
+    like: Any = None
+
+    classes = None  # Whoever knows the rates names the classes.
+    selected = False  # There are no other columns.
+    whole = None
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The name of the Series, as that of a single column."""
+        return (self.name,)
+
+    def wrap(self, answer: FloatArray) -> Any:
+        """The second column of a matrix in the form of the predictions."""
+        if self.kind is None:
+            values = second_column(answer, answer.dtype)
+            return values.reshape(self.shape) if self.shape else values[0]
+        values = second_column(answer, str(self.dtype).lower() if self.dtype.is_float() else np.float64)
+        if self.kind.is_pandas_like():
+            native = self.like.dtype if self.dtype.is_float() else None
+            return type(self.like)(values, index=self.like.index.copy(), name=self.name, dtype=native)
+        return self._wrap_series(values)
+
+    def _wrap_series(self, values: NDArray[Any]) -> Any:
+        import narwhals as nw
+
+        series = nw.new_series(self.name or "", values, backend=self.kind).to_native()
+        is_array = self.kind.is_pyarrow() and not hasattr(self.like, "chunks")
+        return series.combine_chunks() if is_array else series
+
+
+def second_column(answer: FloatArray, dtype: DTypeLike) -> NDArray[Any]:
+    """The probabilities of the second of two classes in a floating dtype; below 1 wherever the first is possible.
+
+    Readers take 1 minus this for the first class, which must not become 0 by rounding.
+    """
+    values = rounded(answer[:, 1], dtype)
+    at_one = (values == 1) & (answer[:, 0] > 0)
+    return np.where(at_one, np.nextafter(values, values.dtype.type(0)), values) if at_one.any() else values
+
+
+class VectorNaming(Naming):
+    """Names of the entries of a vector for use in messages."""
+
+    def cell(self, i: int, j: int) -> str:
+        return self.row(i)
+
+
+def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None:
+    """One-dimensional predictions, or a matrix with one column, as a vector of numbers and its form.
+
+    None if ``probs`` is something else.
+    """
+    series = None if isinstance(probs, (np.ndarray, list, tuple)) else _as_series(probs)
+    if series is not None:
+        form = Vector(series.implementation, (len(series),), series.name or None, series.dtype, probs[:0])
+        if series.implementation.is_pandas_like():
+            form = replace(form, like=probs)
+        return _numbers(series.to_numpy(), what), form
+    try:
+        values = np.asarray(probs)
+    except ValueError:  # rows of different lengths, which are reported when a matrix is made of them
+        return None
+    is_vector = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)
+    if not is_vector or np.ma.getmaskarray(probs).any():
+        return None
+    return _numbers(values.reshape(-1), what), Vector(None, values.shape)
+
+
+def two_columns(p: NDArray[Any], *, from_logits: bool = False, naming: Naming = NUMBERED) -> NDArray[Any]:
+    """A matrix with the probabilities, or logits, of both classes, from those of the second class."""
+    matrix = np.empty((len(p), 2), dtype=p.dtype if p.dtype.kind == "f" else np.float64, order="F")
+    if from_logits:  # so that an infinite logit becomes a probability of exactly 0 or 1
+        np.minimum(-p, 0, out=matrix[:, 0])
+        np.minimum(p, 0, out=matrix[:, 1])
+        return matrix
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1 + _MAX_EXCESS)))
+    if bad.size:
+        i, more = int(bad[0]), f" ({bad.size} of {len(p)} rows are not)" if bad.size > 1 else ""
+        if not np.isfinite(p[i]):
+            raise BadProbabilities(f"{naming.row(i)} is {p[i]}; probabilities must be finite{more}")
+        raise BadProbabilities(
+            f"{naming.row(i)} is {p[i]}; probabilities must be between 0 and 1{more}. Divide percentages by 100; for "
+            f"logits pass {FROM_LOGITS}",
+            options=[FROM_LOGITS],
+        )
+    np.minimum(p, 1, out=matrix[:, 1])
+    np.subtract(1, matrix[:, 1], out=matrix[:, 0])
+    return matrix
+
+
+def _as_series(probs: Any) -> Any:
+    """A narwhals Series of a pandas or polars Series or a pyarrow array; None for anything else."""
+    import narwhals as nw
+
+    if type(probs).__module__.startswith("pyarrow") and not hasattr(probs, "chunks"):
+        import pyarrow as pa
+
+        probs = pa.chunked_array([probs])  # narwhals does not support single arrays
+    found = nw.from_native(probs, series_only=True, pass_through=True)
+    return found if isinstance(found, nw.Series) else None
+
+
+def _numbers(values: NDArray[Any], what: str) -> NDArray[Any]:
+    if values.dtype.kind == "O":  # nullable columns; missing values become NaN, which a later check reports by row
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise BadProbabilities(f"{what} must hold real numbers, but some of its entries are not") from None
+    if values.dtype.kind not in "fiub":
+        raise BadProbabilities(f"{what} must hold real numbers, but has dtype {values.dtype}")
+    if not len(values):
+        raise BadProbabilities(f"{what} is empty")
+    return values
