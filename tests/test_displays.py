@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureManagerBase
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import binomtest
@@ -144,6 +145,36 @@ def test_texts_of_sensitivity_and_comparison_display_are_readable() -> None:
     p, _, y, rates = predictions(3, 200)
     assert_readable(br.SensitivityDisplay.from_predictions(p, rates).figure_)
     assert_readable(br.ComparisonDisplay.from_predictions(p, y, rates, n_bootstrap=20).figure_)
+
+
+class TestNotebook:
+    def test_every_display_is_shown_as_a_picture(self) -> None:
+        p, a, y, rates = predictions(3, 60)
+        displays = [draw(p, a, y, rates, None) for draw in DRAW.values()]
+        displays.append(br.GeometryDisplay.from_predictions(p, rates))
+        displays.append(br.SensitivityDisplay.from_predictions(p, rates))
+        displays.append(br.ComparisonDisplay.from_predictions(p, y, rates, n_bootstrap=20))
+        for display in displays:
+            for _ in range(2):  # also in a later cell
+                assert display._repr_png_().startswith(b"\x89PNG")
+            assert len(repr(display)) < 120
+        assert plt.get_fignums() == [], "an open figure would be shown a second time"
+
+    def test_a_display_that_was_not_drawn_is_drawn(self) -> None:
+        display = br.SensitivityDisplay(br.sensitivity(P3, [0.5, 0.4, 0.1]))
+        assert repr(display) == "<SensitivityDisplay of sensitivity>"
+        assert display._repr_png_() is not None
+        assert display.figure_ is not None
+
+    def test_a_figure_with_a_window_is_not_shown_a_second_time(self) -> None:
+        display = br.RatesDisplay.from_predictions(P3, [0.5, 0.4, 0.1])
+
+        class Window(FigureManagerBase):
+            pass
+
+        display.figure_.canvas.manager.__class__ = Window
+        assert display._repr_png_() is None
+        assert plt.get_fignums() == [display.figure_.number]
 
 
 def test_several_displays_can_share_a_figure() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from baserate.analysis.compare import compare
 from baserate.analysis.comparison import Comparison
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, new_axes
 from baserate.rates import RatesLike
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(eq=False)
-class ComparisonDisplay:
+@dataclass(eq=False, repr=False)
+class ComparisonDisplay(NotebookDisplay):
     """Change of each loss and metric by each procedure, with confidence intervals. Each has its own panel.
 
     Attributes
@@ -59,7 +60,8 @@ class ComparisonDisplay:
         self.axes_ = np.atleast_1d(np.asarray(axes))
         for j, ax in enumerate(self.axes_):
             _plot_changes(ax, data, shown, j)
-            ax.set_yticks(np.arange(1, len(shown) + 1), [data.procedures[i] if j == 0 else "" for i in shown])
+            names = [data.procedures[i].replace(", ", ",\n") if j == 0 else "" for i in shown]
+            ax.set_yticks(np.arange(1, len(shown) + 1), names)
         self.axes_[0].set_title(
             f"{100 * data.confidence:.6g} % intervals for {data.target}; thin: jointly", loc="left", fontsize="small"
         )

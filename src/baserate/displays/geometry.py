@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.displays.geometry_views import Example, draw_plane, draw_triangle
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.pairs import as_pairs
 from baserate.displays.style import legend_above, new_axes
 from baserate.errors import BadOption
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 _PATH_POINTS = 101
 
 
-@dataclass(eq=False)
-class GeometryDisplay:
+@dataclass(eq=False, repr=False)
+class GeometryDisplay(NotebookDisplay):
     """One prediction with its bounded (BGA) and unbounded (UGA) general adjustment, and the wanted rates.
 
     With three classes, the figure shows the triangle of all predictions for one row. It has curves of equal divergence

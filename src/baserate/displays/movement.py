@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.pairs import as_pairs
 from baserate.displays.panels import Panels
 from baserate.displays.triangle import Triangle
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(eq=False)
-class MovementDisplay:
+@dataclass(eq=False, repr=False)
+class MovementDisplay(NotebookDisplay):
     """Predicted and adjusted probabilities of single rows.
 
     Three classes are drawn in one triangle. Otherwise there is one panel per class, with adjusted against predicted

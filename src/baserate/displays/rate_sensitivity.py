@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.style import (
     BLUE,
     GREY,
@@ -37,8 +38,8 @@ _BOUNDS = (
 _TITLE_WIDTH = 56  # characters per line
 
 
-@dataclass(eq=False)
-class RateSensitivityDisplay:
+@dataclass(eq=False, repr=False)
+class RateSensitivityDisplay(NotebookDisplay):
     """Change of the guaranteed loss reduction per percentage point of each rate, with one bar per class.
 
     If there are too many classes, those with the longest bars are shown.

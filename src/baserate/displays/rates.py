@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.style import (
     BLUE,
     GREY,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(eq=False)
-class RatesDisplay:
+@dataclass(eq=False, repr=False)
+class RatesDisplay(NotebookDisplay):
     """Predicted, adjusted and wanted class rates, with one row per class.
 
     If there are too many classes, those whose rates changed most are shown.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.displays.curves import Curve, reliability_curve
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.pairs import Pairs, as_pairs
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, legend_above, new_axes, short_class_name
 from baserate.errors import BadOption
@@ -26,8 +27,8 @@ _HISTOGRAM_BOTTOM, _HISTOGRAM_HEIGHT = -0.3, 0.24
 _ROWS_PER_BIN = 10  # at least, unless ``n_bins`` is given
 
 
-@dataclass(eq=False)
-class ReliabilityDisplay:
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(NotebookDisplay):
     """Observed frequency against predicted probability, before and after an adjustment.
 
     Attributes

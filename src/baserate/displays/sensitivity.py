@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
+from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.style import BLUE, hide_top_and_right_spines, new_axes
 from baserate.losses.base import short_name
 from baserate.rates import RatesLike
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(eq=False)
-class SensitivityDisplay:
+@dataclass(eq=False, repr=False)
+class SensitivityDisplay(NotebookDisplay):
     """Guaranteed loss reduction against the largest error of a rate.
 
     Attributes
