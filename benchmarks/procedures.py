@@ -95,11 +95,11 @@ POPULATIONS = (
     Population("prior, concept and covariate shift in a row", combined),
     Population("features only: the model stays right", covariate),
 )
+PRIOR, FOR_LOG, FOR_BRIER = "prior adjustment", "adjusted for log loss", "adjusted for brier loss"
 MEASURED = (
-    ("log", ("prior (PPA)", "BGA log (multiplicative)", "BGA log to a set", "BGA brier")),
-    ("brier", ("prior (PPA)", "BGA log (multiplicative)", "BGA brier", "additive", "BGA brier to a set")),
+    ("log", (PRIOR, FOR_LOG, f"{FOR_LOG}, to likely rates", FOR_BRIER)),
+    ("brier", (PRIOR, FOR_LOG, FOR_BRIER, "additive", f"{FOR_BRIER}, to likely rates")),
 )
-HEADS = {"BGA log (multiplicative)": "BGA log", "BGA brier": "BGA Brier", "BGA brier to a set": "BGA Brier to a set"}
 
 
 class Found(NamedTuple):
@@ -142,7 +142,7 @@ def cell(changes: np.ndarray, best: float) -> str:
 
 
 def by_population(loss: str, names: tuple[str, ...], all_found: list[Found], *, advice: bool = False) -> str:
-    heads = ["what changed", "before", *(HEADS.get(name, name) for name in names), *(["`advise`"] if advice else [])]
+    heads = ["what changed", "before", *names, *(["`advise`"] if advice else [])]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for population, it in zip(POPULATIONS, all_found, strict=True):
         best = min(0.0, *(it.change[loss, name].mean() for name in names))
@@ -155,7 +155,7 @@ def by_population(loss: str, names: tuple[str, ...], all_found: list[Found], *, 
 
 def by_error() -> str:
     """Table of log loss with wrong rates: adjustment to these rates, and to all rates within 0.1 of them."""
-    heads = ["what changed", "rates off by", "prior (PPA)", "BGA log", "BGA log to a set, ± 0.1"]
+    heads = ["what changed", "rates off by", PRIOR, FOR_LOG, f"{FOR_LOG}, to all rates within 0.1"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for population in (POPULATIONS[0], POPULATIONS[1], POPULATIONS[6]):
         for error in ERRORS:

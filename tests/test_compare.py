@@ -50,7 +50,7 @@ class TestTarget:
             rest, own = folds != m, folds == m
             fitted = br.adjust(p[rest], rates_of(y[rest], 3))
             losses[own] = -np.log(fitted.apply(p[own])[np.arange(own.sum()), y[own]])
-        i = table.procedures.index("BGA log (multiplicative)")
+        i = table.procedures.index("adjusted for log loss")
         assert table.mean[i, 0] == pytest.approx(losses.mean(), abs=1e-9)
         assert table.mean[0, 0] == pytest.approx(br.losses.Log().score(p, y))
 
@@ -59,7 +59,7 @@ class TestTarget:
         stated = [0.6, 0.4]
         table = br.compare(p, y, stated, [0.5, 0.5], losses=["log"], target="new rows", n_bootstrap=20)
         prior = br.prior_adjust(p, [0.5, 0.5], stated).probs
-        i = table.procedures.index("prior (PPA)")
+        i = table.procedures.index("prior adjustment")
         assert table.mean[i, 0] == pytest.approx(br.losses.Log().score(prior, y))  # it does not depend on the rows
 
     @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ class TestTarget:
         y = np.where(y == 2, 0, y)
         y[0] = 2  # the only row of class 2
         table = br.compare(p, y, rates_of(y, 3), losses=["log"], target="new rows", n_bootstrap=20)
-        assert np.isfinite(table.mean[table.procedures.index("BGA log (multiplicative)"), 0])
+        assert np.isfinite(table.mean[table.procedures.index("adjusted for log loss"), 0])
 
     def test_the_auc_does_not_change_if_all_rows_get_the_same_shift(self) -> None:
         p, y = labelled(150, 2, seed=3)
         table = br.compare(p, y, rates_of(y, 2), metrics=["auc"], target="new rows", n_bootstrap=20)
-        i = table.procedures.index("BGA log (multiplicative)")
+        i = table.procedures.index("adjusted for log loss")
         assert table.change[i, 2] == pytest.approx(0.0, abs=1e-12)
 
     def test_procedures_that_fail_without_a_fold_are_noted(self) -> None:
@@ -101,8 +101,8 @@ class TestTarget:
         y = np.r_[1, np.zeros(19, dtype=int)]
         table = br.compare(p, y, [0.95, 0.05], losses=["log"], target="new rows", n_bootstrap=20)
         noted = [note for note in table.notes if "not possible without a tenth of the rows" in note]
-        assert bool(noted) == np.isnan(table.mean[table.procedures.index("BGA log (multiplicative)"), 0])
-        assert "intervals: for new rows" in repr(table)
+        assert bool(noted) == np.isnan(table.mean[table.procedures.index("adjusted for log loss"), 0])
+        assert "intervals: of the change, for new rows" in repr(table)
 
     def test_intervals_cover_the_effect(self) -> None:
         # A small version of tools/compare_coverage.py; 95 % minus 3 standard errors are 85 % in 40 repetitions.
@@ -117,7 +117,7 @@ class TestTarget:
         tool = load_tool("compare_coverage")
         setting = tool.Setting(k=10, n=200, shift=False, cluster=1)
         covered = tool.simulate(setting, repetitions=20, n_new=20_000, n_batches=20, seed=6)
-        assert covered["new rows", "BGA log (multiplicative)"] >= 0.8  # it was 0.03
+        assert covered["new rows", "adjusted for log loss"] >= 0.8  # it was 0.03
 
 
 class TestGroups:
@@ -128,7 +128,7 @@ class TestGroups:
         p10, y10, groups = np.repeat(p, 10, axis=0), np.repeat(y, 10), np.repeat(np.arange(40), 10)
         grouped = br.compare(p10, y10, rates, [0.5, 0.5], losses=["brier"], groups=groups)
         ignored = br.compare(p10, y10, rates, [0.5, 0.5], losses=["brier"])
-        i = alone.procedures.index("prior (PPA)")
+        i = alone.procedures.index("prior adjustment")
         widths = [float(table.high[i, 0] - table.low[i, 0]) for table in (alone, grouped, ignored)]
         assert widths[1] == pytest.approx(widths[0], rel=0.15)
         assert widths[2] < 0.5 * widths[0]
@@ -175,17 +175,17 @@ class TestIntervals:
     def test_differences_between_procedures_are_paired(self) -> None:
         p, y = labelled(500, 3, seed=7)
         table = br.compare(p, y, rates_of(y, 3), [1 / 3] * 3, losses=["log"])
-        a, b = (table.procedures.index(name) for name in ("prior (PPA)", "BGA log (multiplicative)"))
-        versus = table.relative_to("prior (PPA)")
-        assert versus.reference == "prior (PPA)"
+        a, b = (table.procedures.index(name) for name in ("prior adjustment", "adjusted for log loss"))
+        versus = table.relative_to("prior adjustment")
+        assert versus.reference == "prior adjustment"
         assert versus.change[b, 0] == pytest.approx(table.mean[b, 0] - table.mean[a, 0])
         paired, apart = versus.high[b, 0] - versus.low[b, 0], table.high[b, 0] - table.low[b, 0]
         assert paired < 0.3 * apart  # the two procedures are nearly the same
         again = versus.relative_to("as predicted")
         np.testing.assert_array_equal(again.low, table.low)
-        assert "changes: relative to prior (PPA)" in repr(versus)
-        with pytest.raises(BadOption, match="procedure is 'PPA', but the compared procedures are"):
-            table.relative_to("PPA")
+        assert "changes: relative to prior adjustment" in repr(versus)
+        with pytest.raises(BadOption, match="procedure is 'prior', but the compared procedures are"):
+            table.relative_to("prior")
 
     def test_joint_intervals_cover_all_of_many_procedures_without_effect(self) -> None:
         # 20 predictions that differ from the original ones by noise: the best of them looks better by chance.
@@ -203,7 +203,7 @@ class TestIntervals:
         # The rates of these labels are those in training by chance, so that prior adjustment changes nothing.
         p, _ = labelled(100, 2, seed=12)
         table = br.compare(p, np.arange(100) % 2, [0.5, 0.5], [0.5, 0.5], losses=["log"], n_bootstrap=50)
-        i = table.procedures.index("prior (PPA)")
+        i = table.procedures.index("prior adjustment")
         assert table.change[i, 0] == pytest.approx(0.0, abs=1e-12)
         assert table.low[i, 0] < -1e-4
         assert table.high[i, 0] > 1e-4
@@ -378,5 +378,7 @@ class TestNotes:
         p, y = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]), [1, 0, 0, 0]
         table = br.compare(p, y, [0.75, 0.25], n_bootstrap=20)
         (note,) = [note for note in table.notes if "infinite" in note]
-        assert note.startswith("BGA brier: the log loss is infinite, because this procedure gave probability 0")
+        assert note.startswith(
+            "adjusted for brier loss: the log loss is infinite, because this procedure gave probability 0"
+        )
         assert table.options == ()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -34,25 +37,25 @@ class TestCompare:
         table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log", br.losses.Brier()], n_bootstrap=10)
         by_hand = {
             "as predicted": P,
-            "prior (PPA)": br.prior_adjust(P, [0.5, 0.5], RATES).probs,
+            "prior adjustment": br.prior_adjust(P, [0.5, 0.5], RATES).probs,
             "additive": br.additive(P, RATES).probs,
-            "BGA log (multiplicative)": br.multiplicative(P, RATES).probs,
-            "BGA brier": br.adjust(P, RATES, loss="brier").probs,
-            "BGA log to a set": br.adjust(P, br.Rates.of_population(RATES)).probs,
-            "BGA brier to a set": br.adjust(P, br.Rates.of_population(RATES), loss="brier").probs,
+            "adjusted for log loss": br.multiplicative(P, RATES).probs,
+            "adjusted for brier loss": br.adjust(P, RATES, loss="brier").probs,
+            "adjusted for log loss, to likely rates": br.adjust(P, br.Rates.of_population(RATES)).probs,
+            "adjusted for brier loss, to likely rates": br.adjust(P, br.Rates.of_population(RATES), loss="brier").probs,
         }
         assert table.procedures == tuple(by_hand)
         for i, p in enumerate(by_hand.values()):
             assert table.mean[i, 1] == pytest.approx(br.losses.Brier().score(p, Y))
-        log, best = br.losses.Log(), by_hand["BGA log (multiplicative)"]
+        log, best = br.losses.Log(), by_hand["adjusted for log loss"]
         assert table.change[3, 0] == pytest.approx(log.score(best, Y) - log.score(P, Y))
         assert np.isnan(table.mean[2, 0])  # additive adjustment leaves [0, 1]
         assert "additive: entries below 0 have no log loss" in table.notes
 
     def test_prior_adjustment_is_nearly_best_if_only_the_class_rates_changed(self) -> None:
         table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"])
-        prior = table.procedures.index("prior (PPA)")
-        assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # BGA for log loss is nearly as good
+        prior = table.procedures.index("prior adjustment")
+        assert table.mean[prior, 0] <= np.nanmin(table.mean[:, 0]) + 0.001  # adjustment for log loss is nearly as good
         assert table.high[prior, 0] < 0
 
     def test_intervals_agree_with_the_normal_approximation(self) -> None:
@@ -60,7 +63,7 @@ class TestCompare:
         table = br.compare(P, Y, RATES, losses=["brier"], n_bootstrap=4000)
         a = br.adjust(P, RATES, loss="brier").probs
         differences = ((a - np.eye(2)[Y]) ** 2).sum(axis=1) - ((P - np.eye(2)[Y]) ** 2).sum(axis=1)
-        i = table.procedures.index("BGA brier")
+        i = table.procedures.index("adjusted for brier loss")
         half = 1.96 * differences.std() / np.sqrt(len(differences))
         assert table.low[i, 0] == pytest.approx(differences.mean() - half, abs=0.1 * half)
         assert table.high[i, 0] == pytest.approx(differences.mean() + half, abs=0.1 * half)
@@ -84,21 +87,23 @@ class TestCompare:
     def test_rate_sets_are_compared_and_results_are_reproducible(self) -> None:
         known = br.Rates.between(RATES - 0.02, RATES + 0.02, classes=["no", "yes"])
         bounds = br.compare(P, np.array(["no", "yes"])[Y], known, n_bootstrap=5)
-        assert bounds.procedures == ("as predicted", "BGA log to a set", "BGA brier to a set")
+        assert bounds.procedures == (
+            "as predicted",
+            "adjusted for log loss, to likely rates",
+            "adjusted for brier loss, to likely rates",
+        )
         assert "one rate per class is needed" in bounds.notes[0]
         survey = br.Rates.from_counts([450, 50], classes=["no", "yes"])
         one, two = (br.compare(P, np.array(["no", "yes"])[Y], survey, n_bootstrap=50) for _ in range(2))
         np.testing.assert_array_equal(one.low, two.low)
         expected = br.losses.Brier().score(br.adjust(P, survey, loss="brier").probs, Y)
-        assert one.mean[one.procedures.index("BGA brier to a set"), 1] == pytest.approx(expected)
+        assert one.mean[one.procedures.index("adjusted for brier loss, to likely rates"), 1] == pytest.approx(expected)
 
     def test_procedures_that_hard_zeros_make_impossible_are_noted(self) -> None:
         p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
         table = br.compare(p, [0, 1, 1], [0.2, 0.8], n_bootstrap=5)
-        assert any(
-            note.startswith("BGA log (multiplicative): class 1 would need a mean of 0.8") for note in table.notes
-        )
-        assert "BGA brier" in table.procedures
+        assert any(note.startswith("adjusted for log loss: class 1 would need a mean of 0.8") for note in table.notes)
+        assert "adjusted for brier loss" in table.procedures
         assert "infinite" in repr(table)
 
     def test_comparison_as_dataframe_and_as_text(self) -> None:
@@ -109,16 +114,36 @@ class TestCompare:
         assert list(frame.columns) == ["procedure", "loss", "mean", "change", *bounds]
         assert len(frame) == len(table.procedures) * 2
         assert table.to_frame("polars").shape == frame.shape
-        assert "95 % interval of the change" in repr(table)
+        assert "95 % interval" in repr(table)
         with pytest.raises(BadOption, match="backend must be"):
             table.to_frame("excel")
+
+    def test_procedures_have_plain_names_that_the_legend_explains(self) -> None:
+        table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"], n_bootstrap=20)
+        plain = br.compare(P, Y, br.Rates.between(None, None), losses=["log"], n_bootstrap=20)
+        explained = [
+            "prior adjustment: Bayes' rule",
+            "additive: adds one number",
+            "likely rates: the stated set of rates",
+        ]
+        for shown in (repr(table), html.unescape(table._repr_html_())):
+            assert not re.search(r"BGA|PPA|UGA|to a set", shown)
+            assert all(text in shown for text in explained)
+        assert [text in repr(plain) for text in explained] == [False, False, True]
+
+    def test_changes_and_their_intervals_have_the_same_decimals(self) -> None:
+        table = br.compare(P, Y, RATES, [0.5, 0.5], losses=["log"], n_bootstrap=20).relative_to("adjusted for log loss")
+        table = replace(table, change=np.where(table.change > 0, 0.00012, table.change))
+        cells = [row[2:] for row in table.table(0).rows if row[2]]
+        numbers = [number for row in cells for cell in row for number in cell.split(" to ")]
+        assert {len(number.partition(".")[2]) for number in numbers} == {5}
 
     def test_comparison_display_has_one_panel_per_loss(self) -> None:
         from matplotlib import pyplot as plt
 
         display = br.ComparisonDisplay.from_predictions(P, Y, RATES, old_rates=[0.5, 0.5], n_bootstrap=20)
         assert len(display.axes_) == 2
-        labels = [text.get_text() for text in display.axes_[0].get_yticklabels()]
+        labels = [text.get_text().replace("\n", " ") for text in display.axes_[0].get_yticklabels()]
         assert labels == list(display.comparison.procedures[1:])
         dots = display.axes_[1].get_lines()[0].get_xdata()
         np.testing.assert_allclose(dots, display.comparison.change[1:, 1])

@@ -176,12 +176,22 @@ def test_page_compares_losses_if_there_are_labels(tmp_path: Path) -> None:
     text = page(tmp_path, result, y=y, old_rates=[0.3, 0.3, 0.4])
     before, after = (br.losses.Log().score(rows, y) for rows in (p, result.probs))
     assert f"<td>as predicted</td><td>{before:.4f}</td>" in text
-    assert f"<td>this adjustment</td><td>{after:.4f}</td><td>{after - before:+.4f}</td>" in text
+    (change,) = re.findall(rf"<td>this adjustment</td><td>{after:.4f}</td><td>([-+.\d]+)</td>", text)
+    assert float(change) == pytest.approx(after - before, abs=1e-5)
     brier = br.adjust(p, rates, loss="brier").probs
     assert f"<td>{br.losses.Brier().score(brier, y):.4f}</td>" in text
+    assert "<li>prior adjustment: Bayes&#39; rule, from the class rates in training to the new ones</li>" in text
+    assert not re.search(r"\b(BGA|PPA)\b", text)
     spherical = br.adjust(p, rates, loss="spherical")
     score = br.losses.Spherical().score(spherical.probs, y)
     assert f"<td>this adjustment</td><td>{score:.4f}</td>" in page(tmp_path, spherical, y=y)
+
+
+def test_small_rates_have_as_many_decimals_as_large_ones(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).dirichlet([500.0, 499.9, 0.1], size=300)
+    text = page(tmp_path, br.adjust(p, [0.5, 0.49998, 0.00002]), "report.md")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| class ")][1:]
+    assert [row[2] for row in rows] == ["0.500000", "0.499980", "0.000020"]
 
 
 def test_page_lists_the_rows_that_changed_most(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ import numpy as np
 import baserate as br
 
 LOG = "log"
-COMPARED = ("prior (PPA)", "BGA log (multiplicative)")
-DIFFERENCE = "BGA minus PPA"
+COMPARED = ("prior adjustment", "adjusted for log loss")
+DIFFERENCE = "difference of the two"
 TARGETS = ("these rows", "new rows")
 DISTANCE = 1.5
 """Of the centres of the classes from the origin, in standard deviations."""

@@ -19,6 +19,7 @@ from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.rates import Rates, RatesLike
 from baserate.solving import Request, adjusted, known_rates, read_predictions, requested
+from baserate.support.summary import Summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +51,13 @@ class Advice:
     doubtful: bool = False
 
     def __repr__(self) -> str:
-        return "\n".join([self.summary, *(f"  - {reason.says}" for reason in self.reasons)])
+        return self._summary("- ").text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _summary(self, bullet: str = "") -> Summary:
+        return Summary(self.summary, [f"{bullet}{reason.says}" for reason in self.reasons])
 
 
 def advise(
@@ -73,9 +80,9 @@ def advise(
     apart. The class rates in training, or validation data, can: after a change of the class rates alone, the
     predictions must follow the new rates as Bayes' rule says.
 
-    On a batch whose exact rates are known, no class reweighting, prior probability adjustment (PPA) included, has a
-    lower log loss than :func:`adjust` for log loss. PPA is for rates of a population, for surveys and for single rows,
-    and assumes that only the class rates have changed and that the model is calibrated, which is tested.
+    On a batch whose exact rates are known, no class reweighting, prior adjustment included, has a lower log loss than
+    :func:`adjust` for log loss. Prior adjustment is for rates of a population, for surveys and for single rows, and
+    assumes that only the class rates have changed and that the model is calibrated, which is tested.
 
     Parameters
     ----------

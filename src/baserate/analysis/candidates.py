@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from baserate.analysis.procedure_names import ADDITIVE, PRIOR, adjusted_for, adjusted_to_likely_rates
 from baserate.errors import BadRates
-from baserate.losses.base import Loss, short_name
-from baserate.losses.log import Log
+from baserate.losses.base import Loss
 from baserate.rates import Rates
 from baserate.result.record import Result
 from baserate.solving import adjusted, prior_adjusted
@@ -42,19 +42,15 @@ class Candidates(NamedTuple):
 
 def candidates(known: Rates, old_rates: Rates | None, losses: Sequence[Loss]) -> Candidates:
     """The procedures to compare."""
-    to_sets = [Candidate(f"BGA {short_name(loss)} to a set", _to_a_set(loss)) for loss in losses]
+    to_sets = [Candidate(adjusted_to_likely_rates(loss), _to_a_set(loss)) for loss in losses]
     try:
         known.estimate()
     except BadRates as error:  # procedures that need one vector of rates are left out
         return Candidates(to_sets, [f"only adjustment to a rate set is compared: {error}"])
-    prior = [] if old_rates is None else [Candidate("prior (PPA)", _prior(old_rates))]
-    additive = Candidate("additive", _to_rates("brier", bounded=False))
-    to_rates = [Candidate(_bga_name(loss), _to_rates(loss)) for loss in losses]
+    prior = [] if old_rates is None else [Candidate(PRIOR, _prior(old_rates))]
+    additive = Candidate(ADDITIVE, _to_rates("brier", bounded=False))
+    to_rates = [Candidate(adjusted_for(loss), _to_rates(loss)) for loss in losses]
     return Candidates([*prior, additive, *to_rates, *to_sets], [])
-
-
-def _bga_name(loss: Loss) -> str:
-    return f"BGA {short_name(loss)}{' (multiplicative)' if isinstance(loss, Log) else ''}"
 
 
 def _to_rates(loss: str | Loss, **fixed: Any) -> Callable[..., Result]:

@@ -15,6 +15,7 @@ from baserate.analysis.comparison_notes import ZEROS, comparison_notes, few_grou
 from baserate.analysis.cross_fitting import LabelledRows
 from baserate.analysis.evaluation import Evaluation, Evaluator
 from baserate.analysis.measures import MeanLoss, as_metrics
+from baserate.analysis.procedure_names import ORIGINAL
 from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, warn
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_progress, is_number, quoted_name
@@ -26,7 +27,6 @@ from baserate.rates import Rates, RatesLike
 from baserate.solving import Request, known_rates, read_predictions, requested
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
-_ORIGINAL = "as predicted"
 _FIT_OPTIONS = ("tol", "max_passes")
 
 
@@ -53,8 +53,8 @@ def compare(
 ) -> Comparison:
     """Compare the mean losses of all procedures on labelled rows.
 
-    The procedures are prior probability adjustment (PPA), additive adjustment, and bounded general adjustment (BGA) for
-    each loss, to one vector of rates and to a rate set.
+    The procedures are prior adjustment (:func:`prior_adjust`), additive adjustment (:func:`additive`), and
+    :func:`adjust` for each loss, to one vector of rates and to the set of likely rates.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def compare(
         Labels: class names, or column numbers if the classes have no names.
     rates : array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows. Procedures that need one vector use ``rates.estimate()``. The
-        rate set is ``rates`` itself if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in
-        a random sample of this size. Rates that give the same number of rows of each class as ``y`` are treated as an
+        likely rates are ``rates`` if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in a
+        random sample of this size. Rates that give the same number of rows of each class as ``y`` are treated as an
         estimate from ``y``; all others as stated, whatever the labels are.
     old_rates : array-like of shape (k,), dict or Series, optional
         Class rates in training; prior adjustment is left out without them.
@@ -121,13 +121,16 @@ def compare(
     >>> import baserate as br
     >>> p = [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]
     >>> br.compare(p, [0, 0, 0, 1], [0.75, 0.25], [0.5, 0.5], losses=["brier"])
-    mean brier loss         mean    change  95 % interval of the change  all intervals jointly
-    as predicted          0.3350
-    prior (PPA)           0.1441   -0.1909  -1.7360 to +1.3543           -1.7360 to +1.3543
-    additive              0.1837   -0.1512  -1.3109 to +1.0084           -1.7675 to +1.4650
-    BGA brier             0.1633   -0.1717  -1.0365 to +0.6932           -2.0053 to +1.6620
-    BGA brier to a set    0.3350   +0.0000  +0.0000 to +0.0000           +0.0000 to +0.0000
-    intervals: for batches like these rows, each adjusted by itself
+    mean brier loss                             mean   change       95 % interval      joint interval
+    as predicted                              0.3350
+    prior adjustment                          0.1441  -0.1909  -1.7360 to +1.3543  -1.7360 to +1.3543
+    additive                                  0.1837  -0.1512  -1.3109 to +1.0084  -1.7675 to +1.4650
+    adjusted for brier loss                   0.1633  -0.1717  -1.0365 to +0.6932  -2.0053 to +1.6620
+    adjusted for brier loss, to likely rates  0.3350  +0.0000  +0.0000 to +0.0000  +0.0000 to +0.0000
+    prior adjustment: Bayes' rule, from the class rates in training to the new ones
+    additive: adds one number to each column; the entries may leave [0, 1]
+    likely rates: the stated set of rates or, for exact rates, all that are likely in a random sample of this size
+    intervals: of the change, for batches like these rows, each adjusted by itself
     joint intervals: for all procedures at once, so also for the best one
     """
     chosen = _as_losses(losses)
@@ -146,7 +149,7 @@ def compare(
     made, impossible = _adjusted_by_all(probs, known, tried, options)
     counts = weights > 0  # a row of weight 0 does not count even if its loss is infinite
     rows = LabelledRows(p, targets, weights, _as_groups(groups, len(p), counts)).at(counts)
-    predictions = {name: a[counts] for name, a in ({_ORIGINAL: p} | further | made).items()}
+    predictions = {name: a[counts] for name, a in ({ORIGINAL: p} | further | made).items()}
     fit_options = {name: options[name] for name in _FIT_OPTIONS if name in options}
     evaluator = Evaluator(rows, known, measures, target, seed, fit_options, receiver)
     evaluated = evaluator.evaluate(predictions, [candidate for candidate in tried if candidate.name in made])
@@ -187,7 +190,7 @@ def _comparison(
         joint_low=found.joint_low,
         joint_high=found.joint_high,
         target=evaluator.target,
-        reference=_ORIGINAL,
+        reference=ORIGINAL,
         options=tuple(option for option in (ZEROS,) if any(str(option) in note for note in notes)),
         measures=measures,
         evidence=evidence,

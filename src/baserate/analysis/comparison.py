@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from baserate.analysis import procedure_names
 from baserate.analysis.bootstrap import Bootstrap, GroupSums, Intervals, bootstrap_intervals
 from baserate.analysis.cross_fitting import corrections
 from baserate.analysis.measures import Measure
@@ -16,6 +17,8 @@ from baserate.inputs.validation import quoted, quoted_name
 from baserate.losses.base import Loss
 from baserate.progress import SILENT, Progress
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import NumberFormat, format_column, number_format
+from baserate.support.summary import Summary, Table
 
 THESE_ROWS, NEW_ROWS = "these rows", "new rows"
 
@@ -164,43 +167,49 @@ class Comparison:
         """
         return frames.from_columns(self.as_dict(), self.kind if backend is None else backend)
 
-    def __repr__(self) -> str:
-        tables = [self._table(j) for j in range(len(self.measures))]
-        lines = [line for table in tables for line in ["", *table]][1:]
-        return "\n".join([*lines, *self._legend(), *(f"note: {note}" for note in self.notes)])
+    def table(self, j: int) -> Table:
+        """The table of one loss or metric, with one row per procedure.
 
-    def _table(self, j: int) -> list[str]:
-        """The lines about one loss or metric."""
+        Parameters
+        ----------
+        j : int
+            Number of its column in ``mean``.
+        """
         measure, base = self.measures[j], self.procedures.index(self.reference)
         direction = " (higher is better)" if measure.higher_is_better else ""
-        title, level = f"{measure.title}{direction}", f"{100 * self.confidence:.6g} % interval of the change"
-        width = max(map(len, (title, *self.procedures)))
-        lines = [f"{title:<{width}}      mean    change  {level}  all intervals jointly"]
-        for i, name in enumerate(self.procedures):
-            line = f"{name:<{width}}  {_cell(self.mean[i, j], '8.4f')}"
-            if i != base and np.isfinite(self.change[i, j]):
-                single, joint = (
-                    _interval(low[i, j], high[i, j])
-                    for low, high in ((self.low, self.high), (self.joint_low, self.joint_high))
-                )
-                line += f"  {_cell(self.change[i, j], '+z8.4f')}  {single:<{len(level)}}  {joint}"
-            lines.append(line)
-        return lines
+        means = format_column(self.mean[:, j])
+        others = [i for i in range(len(self.procedures)) if i != base and np.isfinite(self.change[i, j])]
+        # One format for changes and their intervals, which are compared with each other.
+        form = number_format(self.change[others, j], signed=True)
+        rows = []
+        for i, (name, mean) in enumerate(zip(self.procedures, means, strict=True)):
+            numbers = ["", "", ""]
+            if i in others:
+                single, joint = (self.low[i, j], self.high[i, j]), (self.joint_low[i, j], self.joint_high[i, j])
+                numbers = [form(self.change[i, j]), _interval(form, *single), _interval(form, *joint)]
+            rows.append((name, mean, *numbers))
+        level = f"{100 * self.confidence:.6g} % interval"
+        return Table((f"{measure.title}{direction}", "mean", "change", level, "joint interval"), rows)
 
-    def _legend(self) -> list[str]:
+    def legend(self) -> list[str]:
+        """What the table and its procedures mean, one line each."""
         where = {THESE_ROWS: "batches like these rows, each adjusted by itself", NEW_ROWS: "new rows"}[self.target]
         base = [] if self.reference == self.procedures[0] else [f"changes: relative to {self.reference}"]
         joint = "joint intervals: for all procedures at once, so also for the best one"
-        return [*base, f"intervals: for {where}", joint]
+        return [*procedure_names.legend(self.procedures), *base, f"intervals: of the change, for {where}", joint]
+
+    def __repr__(self) -> str:
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        tables = [self.table(j) for j in range(len(self.measures))]
+        return Summary("", (), tables, [*self.legend(), *(f"note: {note}" for note in self.notes)])
 
 
-def _cell(value: float, format_spec: str) -> str:
-    if np.isfinite(value):
-        return format(value, format_spec)
-    return "infinite" if np.isinf(value) else "undefined"
-
-
-def _interval(low: float, high: float) -> str:
+def _interval(form: NumberFormat, low: float, high: float) -> str:
     if not np.isfinite([low, high]).all():
         return "unknown"
-    return f"{low:+z.4f} to {high:+z.4f}"
+    return f"{form(low)} to {form(high)}"

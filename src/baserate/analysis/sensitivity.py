@@ -13,6 +13,8 @@ from baserate.losses.base import Loss
 from baserate.rates import Rates, RatesLike
 from baserate.solving import requested, solve, solve_again
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import format_column
+from baserate.support.summary import Summary, Table
 
 _STEPS = 10  # Steps between the default widths.
 
@@ -46,10 +48,15 @@ class Sensitivity:
         return {"width": self.widths, "loss_reduction": self.loss_reduction, **rates}
 
     def __repr__(self) -> str:
-        lines = [f"Mean loss ({self.loss!r}) falls by at least this much if no rate is off by more than the width:", ""]
-        lines.append("     width  guaranteed fall")
-        rows = zip(self.widths, self.loss_reduction, strict=True)
-        return "\n".join(lines + [f"  {width:8.4f}  {fall:15.6g}" for width, fall in rows])
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        title = f"Mean loss ({self.loss!r}) falls by at least this much if no rate is off by more than the width:"
+        columns = {"width": format_column(self.widths), "guaranteed fall": format_column(self.loss_reduction)}
+        return Summary(title, tables=[Table.of(columns)])
 
 
 def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None = None, **options: Any) -> Sensitivity:
@@ -76,11 +83,11 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
     >>> br.sensitivity([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]], [0.75, 0.25], widths=[0, 0.1, 0.2, 0.3])
     Mean loss (Log()) falls by at least this much if no rate is off by more than the width:
     <BLANKLINE>
-         width  guaranteed fall
-        0.0000         0.240621
-        0.1000        0.0965026
-        0.2000        0.0177397
-        0.3000                0
+      width   guaranteed fall
+      0.0000           0.2406
+      0.1000           0.0965
+      0.2000           0.0177
+      0.3000           0.0000
     """
     request = requested(probs, rates, **options)
     centre, k = request.known.estimate(), request.model.n_classes

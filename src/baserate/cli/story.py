@@ -21,14 +21,13 @@ import baserate as br
 
 _COMPARISON = (
     "The table shows the losses by the true labels. The procedures were given only the class frequencies, not the "
-    "labels. PPA (prior probability adjustment) applies Bayes' rule with the class rates of the training data and of "
-    "the new data. BGA (bounded general adjustment) is what br.adjust does, here for log loss and for the Brier loss. "
-    "A change below 0 is an improvement:"
+    "labels. The rows that begin with 'adjusted' are what br.adjust does, here for log loss and for the Brier loss. A "
+    "change below 0 is an improvement:"
 )
 _NOTES = (
-    "(For log loss and exact rates the two numbers are equal; other losses can decrease by more.) PPA assumes that "
-    "the model is wrong only about the class rates, but these scans are also noisy. BGA for the Brier loss can set "
-    "probabilities to 0. If such a digit occurs, the log loss is infinite."
+    "(For log loss and exact rates the two numbers are equal; other losses can decrease by more.) Prior adjustment "
+    "assumes that the model is wrong only about the class rates, but these scans are also noisy. Adjustment for the "
+    "Brier loss can set probabilities to 0. If such a digit occurs, the log loss is infinite."
 )
 _WRONG_RATES = (
     "Suppose that the rates of neighbouring digits were exchanged: 0 with 1, 2 with 3, and so on. If the predictions "

@@ -17,7 +17,9 @@ from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dic
 from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
 from baserate.rates.parse import parse_rates
 from baserate.rates.sets import ROUNDING, RateSet
+from baserate.rates.summary import rates_summary
 from baserate.support.arrays import FloatArray
+from baserate.support.summary import Summary
 from baserate.support.text import printable, shortened
 
 _SHOWN = 6  # classes that are printed
@@ -388,8 +390,26 @@ class Rates(ABC):
             raise BadRates("the number of classes is not known; pass classes= with the class names to these rates")
         return self.on(self.classes, n)
 
+    def _source(self) -> str:
+        """Where the rates are from, as the text after "Rates" and before the numbers."""
+        return ""
+
+    def _remark(self) -> str:
+        """What is said about the rates after their numbers."""
+        return ""
+
+    def _columns(self) -> dict[str, Any]:
+        """The numbers of each class, by the header of their column; empty if the classes are not known yet."""
+        return {}
+
     def __repr__(self) -> str:
         return printable(f"Rates{self.describe()}")
+
+    def _repr_html_(self) -> str:
+        columns = {} if self.is_one_number else self._columns()
+        if not columns:
+            return Summary(repr(self)).html()
+        return rates_summary(f"Rates{self._source()}", self._remark(), columns, self.classes).html()
 
     def _list_by_class(self, texts: Sequence[str]) -> str:
         """One text per class, each after the name of the class; only the first few classes."""

@@ -44,6 +44,9 @@ class ExactRates(Rates):
     def describe(self) -> str:
         return f": {_list_numbers(self, self.values)}"
 
+    def _columns(self) -> dict[str, Any]:
+        return {"rate": self.values}
+
     def condition(self, *, approximate: bool = False) -> str:
         return "if these rows have the requested class rates"
 
@@ -76,6 +79,12 @@ class RatesBetween(Rates):
             return f" between {self.low} and {self.high}"
         low, high = self.rate_set(None).bounds()
         return ": " + self._list_by_class([_interval(a, b) for a, b in zip(low, high, strict=True)])
+
+    def _columns(self) -> dict[str, Any]:
+        if not isinstance(self.low, np.ndarray):
+            return {}
+        low, high = self.rate_set(None).bounds()
+        return {"at least": low, "at most": high}
 
     def _validated(self) -> Self:
         if self.n_classes is not None:
@@ -129,10 +138,16 @@ class RatesNear(Rates):
         return np.asarray(self.values)
 
     def describe(self) -> str:
+        return f"{self._source()} of {_list_numbers(self, self.values)}"
+
+    def _source(self) -> str:
         if self.metric == "largest" or is_one_number(self.values):
-            return f" within {self.radius:g} of {_list_numbers(self, self.values)}"
+            return f" within {self.radius:g}"
         distance = "chi-square" if self.metric == "chi2" else "Euclidean"
-        return f" within {self.radius:g} ({distance} distance) of {_list_numbers(self, self.values)}"
+        return f" within {self.radius:g} ({distance} distance)"
+
+    def _columns(self) -> dict[str, Any]:
+        return {"centre": self.values}
 
     def _validated(self) -> Self:
         if self.metric not in (None, "euclidean", "chi2", "largest"):
@@ -188,12 +203,20 @@ class SurveyCounts(_Sampled):
         return np.asarray((self.counts + 0.5) / (self.counts.sum() + 0.5 * len(self.counts)))
 
     def describe(self) -> str:
+        return f"{self._source()}: {_list_numbers(self, self.counts)}; {self._remark()}"
+
+    def _source(self) -> str:
         if self.total is not None:
-            return f" counted in a survey of {int(self.total):,} cases: {_list_numbers(self, self.counts)}"
+            return f" counted in a survey of {int(self.total):,} cases"
         cases = int(sum(self.counts.values() if isinstance(self.counts, Mapping) else self.counts))
-        counts, confidence = _list_numbers(self, self.counts), _percent(self.confidence)
-        text = f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}: {counts}; {confidence} confidence"
+        return f" counted in a survey of {cases:,} case{'' if cases == 1 else 's'}"
+
+    def _remark(self) -> str:
+        text = f"{_percent(self.confidence)} confidence"
         return text if self.design_effect == 1 else f"{text}, design effect {self.design_effect:.4g}"
+
+    def _columns(self) -> dict[str, Any]:
+        return {"count": self.counts}
 
     def condition(self, *, approximate: bool = False) -> str:
         if self.design_effect == 1:
@@ -278,9 +301,16 @@ class PopulationRates(_Sampled):
         return np.asarray(self.values)
 
     def describe(self) -> str:
-        return (
-            f" of a population: {_list_numbers(self, self.values)}; {_percent(self.confidence)} confidence for a batch"
-        )
+        return f"{self._source()}: {_list_numbers(self, self.values)}; {self._remark()}"
+
+    def _source(self) -> str:
+        return " of a population"
+
+    def _remark(self) -> str:
+        return f"{_percent(self.confidence)} confidence for a batch"
+
+    def _columns(self) -> dict[str, Any]:
+        return {"rate": self.values}
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         values = as_rates(self.values, classes, n_classes)

@@ -87,7 +87,6 @@ def report_content(
         "extreme_rows": tables.extreme_rows(about, changes),
         "sample_note": sentences.sample_note(about, changes),
         "comparison": None,
-        "legend": sentences.LEGEND,
         "versions": _versions(),
         "code": python_code(about),
         "command": command,

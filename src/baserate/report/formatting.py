@@ -26,7 +26,7 @@ def class_name(about: dict[str, Any], name: Any) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number with four decimals, or three digits if it is very small or large.
+    """A number in a sentence, with four decimals, or three digits if it is very small or large.
 
     Values below 1e-12 are not shown: they are rounding errors, which differ between machines.
     """
@@ -36,11 +36,6 @@ def format_number(value: float) -> str:
     if 0 < abs(value) < 1e-12:
         return "below 1e-12"
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
-
-
-def format_signed(value: float) -> str:
-    """A number with its sign."""
-    return f"+{format_number(value)}" if value > 0 else format_number(value)
 
 
 def shortened(name: str) -> str:

@@ -11,13 +11,6 @@ from baserate.report.formatting import class_name, format_number, loss_phrase, s
 from baserate.result.text import counted, rate_variation
 from baserate.support.arrays import FloatArray
 
-LEGEND = (
-    "BGA is bounded general adjustment for the loss that is named. Additive adjustment adds a number to each column; "
-    "multiplicative adjustment multiplies each column by a number and divides each row by its sum. PPA is prior "
-    "probability adjustment: from the class rates in training to the new ones, by Bayes' rule. 'To a set' is "
-    "adjustment to the set of possible rates or, if the rates are exact, to the set of rates that are likely in a "
-    "random sample of this size. A loss is infinite if a class occurred that had probability 0."
-)
 _UNCHANGED = 1e-12  # A guaranteed fall below this is rounding error.
 
 

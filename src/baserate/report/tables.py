@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from baserate.analysis.comparison import Comparison
+from baserate.analysis.procedure_names import legend
 from baserate.analysis.row_changes import RowChanges
 from baserate.losses.base import short_name
-from baserate.report.formatting import class_name, format_number, format_signed, shortened
+from baserate.report.formatting import class_name, format_number, shortened
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import format_column
 
 _BOUNDS = {"low": "active lower bound", "high": "active upper bound", "exact": "exact rate", "radius": "active radius"}
 _NOT_MOVED = 1e-12  # Rows whose divergence is below this did not change.
@@ -18,16 +18,15 @@ _NOT_MOVED = 1e-12  # Rows whose divergence is below this did not change.
 
 def rates_table(about: dict[str, Any], classes: list[dict[str, Any]]) -> list[dict[str, str]]:
     """One row per class: its rate before, as requested, and after."""
-    return [
-        {
-            "name": class_name(about, one["class"]),
-            **{column: format_number(one[column]) for column in ("before", "wanted", "at_least", "at_most")},
-            "achieved": format_number(one["achieved"]),
-            "change": f"{100 * (one['achieved'] - one['before']):+.1f}",
-            "shift": format_signed(one["shift"]),
-        }
-        for one in classes
-    ]
+    rates = ("before", "wanted", "at_least", "at_most", "achieved")
+    changes = (100 * (one["achieved"] - one["before"]) for one in classes)
+    columns = {
+        "name": [class_name(about, one["class"]) for one in classes],
+        **{column: format_column(one[column] for one in classes) for column in rates},
+        "change": format_column(changes, signed=True, min_decimals=1),
+        "shift": format_column((one["shift"] for one in classes), signed=True),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def details(about: dict[str, Any]) -> list[tuple[str, str]]:
@@ -51,43 +50,38 @@ def details(about: dict[str, Any]) -> list[tuple[str, str]]:
 
 def extreme_rows(about: dict[str, Any], changes: RowChanges) -> list[dict[str, Any]]:
     """The rows that changed most, with their most probable class before and after."""
+    shown = [one for one in changes.extremes if one.divergence > _NOT_MOVED]
 
-    def top_class(row: FloatArray) -> dict[str, str]:
-        j = int(row.argmax())
-        name = class_name(about, about["classes"][j]["class"])
-        return {"name": shortened(name), "probability": format_number(row[j])}
+    def top_classes(rows: list[FloatArray]) -> list[dict[str, str]]:
+        names = [class_name(about, about["classes"][int(row.argmax())]["class"]) for row in rows]
+        probabilities = format_column(row.max() for row in rows)
+        return [{"name": shortened(n), "probability": p} for n, p in zip(names, probabilities, strict=True)]
 
-    return [
-        {
-            "row": one.row,
-            "divergence": format_number(one.divergence),
-            "before": top_class(one.before),
-            "after": top_class(one.after),
-        }
-        for one in changes.extremes
-        if one.divergence > _NOT_MOVED
-    ]
+    columns = {
+        "row": [one.row for one in shown],
+        "divergence": format_column(one.divergence for one in shown),
+        "before": top_classes([one.before for one in shown]),
+        "after": top_classes([one.after for one in shown]),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def comparison_table(comparison: Comparison, about: dict[str, Any]) -> dict[str, Any]:
-    """Mean losses of all procedures, with notes on those that could not be computed."""
+    """Mean losses of all procedures, with a legend, and notes on those that could not be computed."""
     losses = [short_name(loss) for loss in comparison.losses]
     notes = list(comparison.notes)
     if about["smoothing"]:
         notes.append(f"as predicted: after {about['smoothing']:g} was added to every probability")
+    tables = [comparison.table(j).rows for j in range(len(losses))]
     rows = [
-        {"procedure": name, "cells": [_loss_cells(comparison, i, j) for j in range(len(losses))]}
-        for i, name in enumerate(comparison.procedures)
+        {"procedure": name, "cells": [dict(zip(("mean", "change", "interval"), row[1:4], strict=True)) for row in of]}
+        for name, *of in zip(comparison.procedures, *tables, strict=True)
     ]
-    return {"losses": losses, "rows": rows, "confidence": f"{100 * comparison.confidence:g} %", "notes": notes}
-
-
-def _loss_cells(comparison: Comparison, i: int, j: int) -> dict[str, str]:
-    mean, change = comparison.mean[i, j], comparison.change[i, j]
-    interval = (comparison.low[i, j], comparison.high[i, j])
-    has_change = i > 0 and bool(np.isfinite(change))  # the first row is what the others are compared with
+    confidence = f"{100 * comparison.confidence:g} %"
     return {
-        "mean": f"{mean:.4f}" if np.isfinite(mean) else format_number(mean),
-        "change": f"{change:+.4f}" if has_change else "",
-        "interval": f"{interval[0]:+.4f} to {interval[1]:+.4f}" if has_change and np.isfinite(interval).all() else "",
+        "losses": losses,
+        "rows": rows,
+        "confidence": confidence,
+        "legend": legend(comparison.procedures),
+        "notes": notes,
     }

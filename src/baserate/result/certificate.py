@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.rates import Rates
+from baserate.result.text import MAX_CLASSES, accuracy, class_name, counted, guarantee
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import format_column
+from baserate.support.summary import Summary, Table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """The guarantee of an adjustment.
 
@@ -37,6 +41,8 @@ class Certificate:
         What was known about the rates.
     batch_size : int
         The number of rows for which the rates were interpreted; with unequal weights, the effective number.
+    approximate : bool
+        Whether ``batch_size`` is an effective number. A confidence is then approximate.
     """
 
     loss_reduction: float
@@ -45,6 +51,7 @@ class Certificate:
     sensitivity: FloatArray
     known: Rates
     batch_size: int
+    approximate: bool = False
 
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -56,9 +63,36 @@ class Certificate:
         """Confidence that the rates of these rows are in the rate set; None if that is an assumption."""
         return self.known.certainty
 
+    @property
+    def condition(self) -> str:
+        """The condition under which the guarantee holds, as the end of a sentence."""
+        return self.known.condition(approximate=self.approximate)
+
     def holds_for(self, rates: ArrayLike | Mapping[Any, float]) -> bool:
         """Whether the guarantee holds if these are the class rates of the adjusted rows."""
         return self.known.contains(rates, self.batch_size)
+
+    def __repr__(self) -> str:
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        promise = guarantee(self.loss_reduction, self.condition)
+        if np.isnan(self.loss_reduction):
+            return Summary("Guarantee", [promise])
+        size = f"{'effectively ' if self.approximate else ''}{counted(self.batch_size, 'row')}"
+        low, high = (bounds[:MAX_CLASSES] for bounds in self.bounds)
+        rates = {"rate": low} if self.known.kind == "exact" else {"at least": low, "at most": high}
+        columns = {name: format_column(values) for name, values in rates.items()}
+        columns["sensitivity"] = format_column(self.sensitivity[:MAX_CLASSES], signed=True)
+        names = [class_name(name) for name in (self.known.classes or range(len(low)))[:MAX_CLASSES]]
+        hidden = len(self.sensitivity) - len(names)
+        notes = [f"... and {counted(hidden, 'more class')}"] if hidden else []
+        title = f"Guarantee for {size}, {len(self.sensitivity)} classes"
+        statements = [promise, accuracy(self.residual, self.gap)]
+        return Summary(title, statements, [Table.of({"class": names, **columns})], notes)
 
 
 class ActiveBound(NamedTuple):

@@ -55,7 +55,7 @@ def facts(result: Result) -> dict[str, Any]:
         "residual": certificate.residual,
         "rates_kind": certificate.known.kind,
         "stated_rates": certificate.known.to_json(),
-        "condition": certificate.known.condition(approximate=certificate.batch_size != result.n_rows),
+        "condition": certificate.condition,
         "confidence": certificate.confidence,
         "rate_variation": _rate_variation(result),
         "classes_named": result.classes is not None,

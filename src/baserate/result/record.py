@@ -138,7 +138,7 @@ class Result:
         return kept | {"source": None, "form": form}
 
     def __repr__(self) -> str:
-        return text.summary(self)
+        return text.summary(self).text()
 
     def _repr_html_(self) -> str:
-        return text.html(self)
+        return text.summary(self).html()

@@ -121,13 +121,15 @@ def _certificate(saved: FieldReader, names: tuple[Any, ...] | None, k: int) -> C
     known = rates_from_json(saved.mapping("known"), names)
     if known.n_classes != k:
         raise ValueError(f"known must describe the rates of {k} classes, but describes {known.n_classes}")
+    batch_size = saved.whole("batch_size", low=1)
     return Certificate(
         loss_reduction=saved.number("loss_reduction"),
         gap=saved.number("gap"),
         residual=saved.number("residual"),
         sensitivity=saved.numbers_or_nan("sensitivity", k),
         known=known,
-        batch_size=saved.whole("batch_size", low=1),
+        batch_size=batch_size,
+        approximate=batch_size != saved.whole("n_rows"),
     )
 
 

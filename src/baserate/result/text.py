@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html as _html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,47 +9,27 @@ import numpy as np
 from baserate.errors import Option
 from baserate.result.facts import facts, most_changed
 from baserate.result.rates_note import rates_note
+from baserate.support.numbers import format_column
+from baserate.support.summary import Summary, Table
 from baserate.support.text import printable, shortened
 
 if TYPE_CHECKING:
     from baserate.result.record import Result
 
 OF_POPULATION = Option("rates", "Rates.of_population(...)")  # an option that the text mentions
-_SHOWN = 12  # Classes in a table; of more, those that changed most.
+MAX_CLASSES = 12
+"""Number of classes in a table; of more, those that changed most."""
+
 _LONGEST_NAME = 30
 
 
-def summary(result: Result) -> str:
-    """Several lines of plain text."""
+def summary(result: Result) -> Summary:
+    """What a person sees of a result, in terminals and notebooks."""
     about = facts(result)
-    lines = [_title(about), *(f"  {printable(line)}" for line in _statements(about)), ""]
-    header, rows, hidden = _table(about)
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for name, *cells in [header, *rows]:
-        aligned = "".join(f"  {cell.rjust(width)}" for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append(f"  {name.ljust(widths[0])}{aligned}".rstrip())
-    return "\n".join(lines + ([f"  ... and {hidden} classes that changed less"] if hidden else []))
-
-
-def html(result: Result) -> str:
-    """A small HTML fragment; class names and other text of the caller are escaped."""
-    about = facts(result)
-    header, rows, hidden = _table(about)
-    head, *body = (
-        "<tr>" + "".join(_cell(tag, i, text) for i, text in enumerate(row)) + "</tr>"
-        for tag, row in [("th", header), *(("td", row) for row in rows)]
-    )
-    more = f"<p>&hellip; and {hidden} classes that changed less</p>" if hidden else ""
-    statements = "".join(f"<li>{_html.escape(line)}</li>" for line in _statements(about))
-    return (
-        f"<div><strong>{_html.escape(_title(about))}</strong><ul>{statements}</ul>"
-        f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{more}</div>"
-    )
-
-
-def _cell(tag: str, column: int, text: str) -> str:
-    side = "left" if column == 0 else "right"
-    return f"<{tag} style='text-align:{side};padding:0.1em 0.6em'>{_html.escape(text)}</{tag}>"
+    shown = most_changed(about, MAX_CLASSES)
+    hidden = 0 if about["one_column"] else about["n_classes"] - len(shown)
+    notes = [f"... and {hidden} classes that changed less"] if hidden else []
+    return Summary(_title(about), _statements(about), [_table(about, shown)], notes)
 
 
 def _title(about: dict[str, Any]) -> str:
@@ -67,22 +46,34 @@ def counted(n: int, what: str) -> str:
 
 def _statements(about: dict[str, Any]) -> list[str]:
     fall, is_prior = about["loss_reduction"], about["procedure"] == "prior"
+    lines = [guarantee(fall, about["condition"], loss="log loss" if is_prior else "loss")]
     if np.isnan(fall):
-        return ["made without rows, so nothing is guaranteed"]
-    change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
-    lines = [f"mean {'log ' if is_prior else ''}loss {change}, {about['condition']}"]
+        return lines
     if about["smoothing"]:
         lines.append(f"predictions were smoothed by {about['smoothing']:g}; the loss is relative to the smoothed ones")
     if is_prior:
         lines.append(f"the mean of the adjusted predictions misses the rates by up to {_bound(about['residual'])}")
         return lines
-    lines.append(f"rates off by at most {_bound(about['residual'])}, duality gap at most {_bound(about['gap'])}")
+    lines.append(accuracy(about["residual"], about["gap"]))
     state = "converged" if about["converged"] else "NOT CONVERGED"
     lines.append(f"{state} in {about['n_passes']} passes ({about['engine']} engine)")
     if not np.isnan(about["rate_variation"]):
         lines.append(f"{rate_variation(about)}; if the rates are a population's, pass {OF_POPULATION}")
     note = rates_note(about)
     return lines if note is None else [*lines, note]
+
+
+def guarantee(fall: float, condition: str, loss: str = "loss") -> str:
+    """By how much the loss falls, or may rise, and under which condition."""
+    if np.isnan(fall):
+        return "made without rows, so nothing is guaranteed"
+    change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
+    return f"mean {loss} {change}, {condition}"
+
+
+def accuracy(residual: float, gap: float) -> str:
+    """How far the adjusted predictions are from the requested rates and from the smallest change."""
+    return f"rates off by at most {_bound(residual)}, duality gap at most {_bound(gap)}"
 
 
 def rate_variation(about: dict[str, Any]) -> str:
@@ -103,25 +94,18 @@ def _loss(loss: str) -> str:
     return loss if len(loss) <= 60 else f"{loss.partition('(')[0]}(...)"
 
 
-def _table(about: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]], int]:
-    """Header, rows, and the number of classes that are not shown."""
-    shown = most_changed(about, _SHOWN)
+def _table(about: dict[str, Any], shown: list[dict[str, Any]]) -> Table:
     requested = ["wanted"] if about["rates_kind"] == "exact" else ["at_least", "at_most"]
-    columns = ["before", *requested, "achieved"]
-    rows = [
-        (_class_name(about, one["class"]), *(_number(one[column]) for column in columns), f"{one['shift']:+.4g}")
-        for one in shown
-    ]
-    header = ("class", *(column.replace("_", " ") for column in columns), "shift")
-    return header, rows, 0 if about["one_column"] else about["n_classes"] - len(shown)
+    rates = {
+        column.replace("_", " "): format_column(one[column] for one in shown)
+        for column in ["before", *requested, "achieved"]
+    }
+    shifts = format_column((one["shift"] for one in shown), signed=True)
+    unnamed = about["one_column"] and not about["classes_named"]
+    names = ["positive"] if unnamed else [class_name(one["class"]) for one in shown]
+    return Table.of({"class": names, **rates, "shift": shifts})
 
 
-def _class_name(about: dict[str, Any], name: Any) -> str:
+def class_name(name: Any) -> str:
     """A class name in one short line, without control characters that a terminal would obey."""
-    if about["one_column"] and not about["classes_named"]:
-        return "positive"
     return shortened(printable(str(name)), _LONGEST_NAME)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"

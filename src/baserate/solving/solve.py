@@ -173,6 +173,7 @@ def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArra
         sensitivity=model.per_class(price, fill=np.nan),
         known=known,
         batch_size=batch_size,
+        approximate=batch_size != dual.rows.n_rows,
     )
 
 

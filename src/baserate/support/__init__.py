@@ -1,1 +1,1 @@
-"""Helpers for all packages: array types, threads, paths, text, and files that are written completely or not at all."""
+"""Helpers for all packages: array types, threads, paths, texts, tables, and files that are complete or not there."""
