@@ -50,7 +50,7 @@ def wrong_rates(ax: Axes, probs: np.ndarray, y: np.ndarray) -> None:
     ax.axvspan(
         -100 * WIDTH, 100 * WIDTH, color=BLUE, alpha=0.10, linewidth=0, label="truth lies in the set: guaranteed"
     )
-    ax.plot(100 * errors, plain, color=ORANGE, label="adjusted to the wrong rate (BGA)")
+    ax.plot(100 * errors, plain, color=ORANGE, label="adjusted to the wrong rate")
     ax.plot(100 * errors, boxed, color=BLUE, linestyle="--", label="adjusted to that rate $\\pm$ 10 points")
     ax.set_xlabel("error of the given rate of malignant masses (points)")
     ax.set_ylabel("change of mean log loss")
@@ -73,7 +73,7 @@ def surveys(ax: Axes, probs: np.ndarray, y: np.ndarray, draws: int = 200) -> Non
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.set_xlabel("cases in the survey")
     ax.set_title("Rates that come from a survey (200 surveys each)", loc="left")
-    ax.scatter([], [], s=20, color=ORANGE, marker="o", label="adjusted to the survey's rates (BGA)")
+    ax.scatter([], [], s=20, color=ORANGE, marker="o", label="adjusted to the survey's rates")
     ax.scatter([], [], s=20, color=BLUE, marker="D", label="adjusted to Rates.from_counts, 95 %")
 
 

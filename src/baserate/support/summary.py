@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from baserate.support.text import printable
@@ -71,9 +71,9 @@ class Summary:
     """
 
     title: str = ""
-    statements: Iterable[str] = ()
-    tables: Iterable[Table] = ()
-    notes: Iterable[str] = ()
+    statements: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
 
     def text(self) -> str:
         """Several lines of plain text, without characters that a terminal would obey."""
