@@ -150,7 +150,9 @@ def test_rates_of_one_class_can_be_printed_and_asked_for_their_bounds() -> None:
     assert repr(br.Rates.exact(0.02)) == "Rates: positive class 0.02"
     assert repr(br.Rates.near(0.02, 0.005)) == "Rates within 0.005 of positive class 0.02"
     assert repr(br.Rates.of_population(Fraction(1, 50))).startswith("Rates of a population: positive class 0.02")
-    assert repr(br.Rates.from_counts(4, total=50)) == "Rates counted in a survey of 50 cases: positive class 4"
+    assert repr(br.Rates.from_counts(4, total=50)) == (
+        "Rates counted in a survey of 50 cases: positive class 4; 95 % confidence"
+    )
     assert_allclose(br.Rates.exact(0.02).bounds()[0], [0.98, 0.02])
     assert br.Rates.of_population(0.02).contains([0.98, 0.02])
 
