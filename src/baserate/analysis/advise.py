@@ -86,10 +86,10 @@ def advise(
 
     Parameters
     ----------
-    probs : array-like or dataframe of shape (n, k)
-    rates : array-like of shape (k,), dict, Series or Rates
+    probs : array-like or dataframe of shape (n, k), or of shape (n,) for two classes
+    rates : float, array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows.
-    old_rates : array-like of shape (k,), dict or Series, optional
+    old_rates : float, array-like of shape (k,), dict or Series, optional
         Class rates in training, or by default those of ``y_val``. Prior adjustment is impossible without them.
     probs_val, y_val : array-like of shape (m, k) and (m,), optional
         Predictions of the model for labelled rows from before the change that it was not trained on, and their labels:
@@ -112,7 +112,7 @@ def advise(
     >>> y = rng.random(2000) < 0.1                     # 10 % are positive
     >>> x = rng.normal(2.0 * y)
     >>> p = 1 / (1 + np.exp(2 - 2 * x))                # calibrated where 50 % are positive
-    >>> br.advise(np.column_stack([1 - p, p]), [1 - y.mean(), y.mean()], [0.5, 0.5])
+    >>> br.advise(p, y.mean(), old_rates=0.5)
     use adjust: the mean loss falls by at least 0.1664 if the rates are right
       - the predictions expect a rate of 0.2809 of class 1; the stated rate is 0.105; if the model is right for these
         rows, chance alone gives a difference of about 0.0079 (p at most 0.002); a change of the class rates since

@@ -58,15 +58,16 @@ def compare(
 
     Parameters
     ----------
-    probs : array-like or dataframe of shape (n, k)
+    probs : array-like or dataframe of shape (n, k), or of shape (n,) for two classes
     y : array-like of shape (n,)
-        Labels: class names, or column numbers if the classes have no names.
-    rates : array-like of shape (k,), dict, Series or Rates
+        Labels: class names, or column numbers if the classes have no names. For one-dimensional ``probs`` 1 is the
+        positive class.
+    rates : float, array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows. Procedures that need one vector use ``rates.estimate()``. The
         likely rates are ``rates`` if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in a
         random sample of this size. Rates that give the same number of rows of each class as ``y`` are treated as an
         estimate from ``y``; all others as stated, whatever the labels are.
-    old_rates : array-like of shape (k,), dict or Series, optional
+    old_rates : float, array-like of shape (k,), dict or Series, optional
         Class rates in training; prior adjustment is left out without them.
     losses : sequence of str or Loss, default ("log", "brier")
         Losses to measure, and to adjust for.
@@ -119,14 +120,13 @@ def compare(
     Examples
     --------
     >>> import baserate as br
-    >>> p = [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]
-    >>> br.compare(p, [0, 0, 0, 1], [0.75, 0.25], [0.5, 0.5], losses=["brier"])
+    >>> br.compare([0.1, 0.4, 0.6, 0.9], [0, 0, 0, 1], 0.25, 0.5, losses=["brier"])
     mean brier loss                             mean   change       95 % interval      joint interval
-    as predicted                              0.3350
-    prior adjustment                          0.1441  -0.1909  -1.7360 to +1.3543  -1.7360 to +1.3543
-    additive                                  0.1837  -0.1512  -1.3109 to +1.0084  -1.7675 to +1.4650
-    adjusted for brier loss                   0.1633  -0.1717  -1.0365 to +0.6932  -2.0053 to +1.6620
-    adjusted for brier loss, to likely rates  0.3350  +0.0000  +0.0000 to +0.0000  +0.0000 to +0.0000
+    as predicted                              0.2700
+    prior adjustment                          0.1040  -0.1660  -1.2518 to +0.9197  -1.2518 to +0.9197
+    additive                                  0.1450  -0.1250  -0.9547 to +0.7047  -1.2623 to +1.0123
+    adjusted for brier loss                   0.1300  -0.1400  -1.0043 to +0.7243  -1.4093 to +1.1293
+    adjusted for brier loss, to likely rates  0.2700  +0.0000  +0.0000 to +0.0000  +0.0000 to +0.0000
     prior adjustment: Bayes' rule, from the class rates in training to the new ones
     additive: adds one number to each column; the entries may leave [0, 1]
     likely rates: the stated set of rates or, for exact rates, all that are likely in a random sample of this size

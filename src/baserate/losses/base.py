@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from baserate.errors import BadProbabilities
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_matrix, weighted_mean
+from baserate.inputs.vectors import two_columns
 from baserate.support.arrays import FloatArray
 
 
@@ -145,11 +146,13 @@ class Loss(ABC):
 
         Parameters
         ----------
-        probs : array-like of shape (n, k)
+        probs : array-like of shape (n, k), or (n,) for the probabilities of the second of two classes
         y : array-like of shape (n,) or (n, k)
             Column numbers of the true classes, or one-hot rows, or true class probabilities.
         sample_weight : array-like of shape (n,), optional
         """
+        if np.ndim(probs) == np.ndim(y) == 1 and np.size(probs) == np.size(y):
+            probs = two_columns(np.asarray(probs))
         p = as_rows(probs)
         return weighted_mean(self.divergence(p, as_targets(y, p.shape)), sample_weight)
 
