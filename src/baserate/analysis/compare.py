@@ -168,7 +168,8 @@ def _comparison(
     """The result: means, intervals and notes."""
     rows, measures = evaluator.rows, tuple(evaluator.measures)
     groups = sum_by_group(evaluated.contributions, rows.weights, rows.groups, bootstrap.seed)
-    evidence = Evidence(groups, evaluated.fold_means, evaluated.share, evaluator.target, bootstrap)
+    n_classes = rows.probs.shape[1]
+    evidence = Evidence(groups, evaluated.fold_means, evaluated.share, n_classes, evaluator.target, bootstrap)
     found = evidence.intervals(0, evaluator.progress)
     with np.errstate(invalid="ignore"):
         mean = evaluated.contributions @ rows.weights

@@ -33,6 +33,7 @@ class Evidence(NamedTuple):
         See :class:`baserate.analysis.cross_fitting.CrossFit`.
     share : float
         Share of the rows that the folds have.
+    n_classes : int
     target : str
     bootstrap : Bootstrap
     """
@@ -40,6 +41,7 @@ class Evidence(NamedTuple):
     groups: GroupSums
     fold_means: FloatArray
     share: float
+    n_classes: int
     target: str
     bootstrap: Bootstrap
 
@@ -48,7 +50,9 @@ class Evidence(NamedTuple):
         with np.errstate(invalid="ignore"):
             found = corrections(self.fold_means - self.fold_means[base])
         first, second = np.nan_to_num(found.first) * self.share, np.nan_to_num(found.second) * self.share**2
-        added = np.maximum(first, 0.0) + 2 * second if self.target == THESE_ROWS else second
+        added = second
+        if self.target == THESE_ROWS:
+            added = np.maximum(first, 0.0) + 2 * second / (self.n_classes - 1) ** 2
         return bootstrap_intervals(self.groups, base, added, self.bootstrap, progress)
 
 
