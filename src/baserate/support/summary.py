@@ -11,7 +11,7 @@ from baserate.support.text import printable
 # The colours are those of the page, so that it can be read in light and dark notebooks. Not ``prefers-color-scheme``:
 # notebooks have themes of their own, which the browser does not know.
 _STYLE = """
-.baserate-summary { line-height: 1.4; max-width: 62em; }
+.baserate-summary { line-height: 1.4; max-width: 62em; padding: .3em 0; }
 .baserate-summary p { margin: 0 0 .4em; }
 .baserate-summary .baserate-title { font-weight: 600; }
 .baserate-summary ul { margin: 0 0 .6em; padding-left: 1.3em; }
