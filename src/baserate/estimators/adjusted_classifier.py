@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from baserate.adjustment import Adjustment, load
 from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
+from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, class_name, not_fitted_message
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
 from baserate.inputs.class_numbers import as_rates
@@ -46,18 +48,20 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     ``fit`` trains the wrapped classifier. ``adapt`` learns the shift from unlabelled rows of the target population.
     Before ``adapt``, it predicts as the wrapped classifier does. ``adapt`` may be called again when the rates change.
+    A model that is already fitted needs no ``fit``: ``AdjustedClassifier(FrozenEstimator(model)).adapt(X, rates)``.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        Wrap a fitted one in ``sklearn.frozen.FrozenEstimator``.
+        Wrap a fitted one in ``sklearn.frozen.FrozenEstimator``; else ``fit`` trains a copy of it.
     rates : array-like of shape (k,), dict, Series or Rates, optional
         Class rates of the target population, in the order of ``classes_`` or by class name; they may be passed to
         ``adapt`` instead.
     method : "adjust" or "prior", default "adjust"
         "adjust" makes the smallest change to the predictions for the rows passed to ``adapt`` that gives the class
         rates, see :func:`adjust`. "prior" is Bayes' rule from the class rates in training to the new ones, see
-        :func:`prior_adjust`. It needs no new rows, so ``fit`` does it if ``rates`` is passed to the constructor.
+        :func:`prior_adjust`. It needs no new rows, so ``fit`` does it if ``rates`` is passed to the constructor. For
+        a frozen classifier it needs ``old_rates``.
     loss, bounded, zeros, tol, max_passes
         As in :func:`adjust`.
     old_rates : array-like of shape (k,), dict or Series, optional
@@ -70,6 +74,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ----------
     estimator_ : fitted classifier
     classes_ : array of shape (k,)
+    n_features_in_, feature_names_in_
+        The columns of X, if known. Those of a frozen classifier are its own, like its classes.
     training_rates_ : array of shape (k,) or None
         The class rates for which the classifier was trained: ``old_rates``, or those of the labels passed to ``fit``
         after all samplers and weights. None if they cannot be determined; then "prior" requires ``old_rates``.
@@ -88,7 +94,17 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> model = br.AdjustedClassifier(LogisticRegression(), method="prior", rates=[0.99, 0.01]).fit(x, y)
     >>> model.estimator_.predict_proba([[2.0]])[0, 1].round(2), model.predict_proba([[2.0]])[0, 1].round(2)
     (np.float64(0.89), np.float64(0.08))
+
+    A model that is already fitted, for new rows of which 1 % are positive:
+
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> new = rng.normal(0.02, 1, (500, 1))
+    >>> model = br.AdjustedClassifier(FrozenEstimator(LogisticRegression().fit(x, y))).adapt(new, [0.99, 0.01])
+    >>> model.predict_proba(new).mean(axis=0).round(3)
+    array([0.99, 0.01])
     """
+
+    adjustment_: Adjustment | None = None
 
     def __init__(
         self,
@@ -126,15 +142,13 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         **fit_params
             Passed to the wrapped classifier.
         """
-        if self.method not in ("adjust", "prior"):
-            raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
-        if not hasattr(self.estimator, "predict_proba"):
-            raise BadOption(
-                f"{type(self.estimator).__name__} has no predict_proba, so there are no probabilities to adjust; wrap "
-                "it in sklearn.calibration.CalibratedClassifierCV first"
-            )
-        validate_data(self, X, skip_check_array=True)
-        self.adjustment_: Adjustment | None = None
+        self._check_parameters()
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        if is_frozen:
+            self._use_frozen()
+        if not (is_frozen and hasattr(self.estimator, "n_features_in_")):  # a frozen classifier has its own columns
+            validate_data(self, X, skip_check_array=True)
+        self.adjustment_ = None
         params = self._inner_fit_params(sample_weight, fit_params)
         self.estimator_ = _unfitted(self.estimator).fit(X, y, **params)
         self.classes_ = self.estimator_.classes_
@@ -142,11 +156,10 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows = training_rows(self.classes_, y, *(weights[:1] or [None]))
         self.training_rates_ = training_rates(self.estimator_, rows)
         if self.old_rates is not None:
-            k = len(self.classes_)
-            self.training_rates_ = as_rates(self.old_rates, tuple(self.classes_.tolist()), k, what="old_rates")
+            self.training_rates_ = self._stated_old_rates()
         elif self.method == "prior" and self.training_rates_ is not None:
             probs = self._call_estimator("predict_proba", X)
-            warn_if_not_trained_for(self.training_rates_, rows, probs, type(self.estimator).__name__)
+            warn_if_not_trained_for(self.training_rates_, rows, probs, class_name(self.estimator))
         if self.method == "prior" and self.rates is not None:
             self.adapt()
         return self
@@ -161,17 +174,30 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Learn the shift for the target population.
 
+        The other options of :func:`adjust` are parameters of the constructor: ``loss``, ``bounded``, ``zeros``, ``tol``
+        and ``max_passes``. Their present values are used, so ``set_params`` changes them before the next call.
+
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe
-            Rows of the target population, without labels.
+            Rows of the target population, without labels: whatever the wrapped classifier accepts.
         rates : array-like of shape (k,), dict, Series or Rates, optional
-            Class rates of these rows; by default those passed to the constructor.
+            Class rates of these rows, as in :func:`adjust`: in the order of ``classes_``, or by class name. By default
+            those passed to the constructor.
         sample_weight : array-like of shape (n,), optional
+            Weights of the rows in the mean.
         adjustment : Adjustment or path, optional
             Use the shift of this adjustment, or of a file written by ``Adjustment.save``, instead of learning one.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If neither ``fit`` was called nor a fitted classifier is frozen.
         """
-        check_is_fitted(self)
+        if isinstance(self.estimator, FrozenEstimator):
+            self._check_parameters()
+            self._use_frozen()
+        self._check_is_fitted()
         if adjustment is not None:
             if X is not None or rates is not None:
                 raise BadOption("adapt takes either X and rates, to learn a shift, or an adjustment, not both")
@@ -189,7 +215,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise BadOption("adapt needs rows of the target population, without labels: pass adapt(X, rates)")
         else:
             result = adjusted(
-                self._call_estimator("predict_proba", X),
+                self._probs_to_adapt(X),
                 known,
                 loss=self.loss,
                 bounded=self.bounded,
@@ -206,7 +232,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The adjusted probabilities; before ``adapt``, those of the wrapped classifier."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         self._warn_if_not_adapted()
         probs = self._call_estimator("predict_proba", X)
         if self.adjustment_ is None:
@@ -220,7 +246,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest adjusted probability."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         if self.adjustment_ is None:
             self._warn_if_not_adapted()
             return self._call_estimator("predict", X)
@@ -229,12 +255,37 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @available_if(_has_decision_function)
     def decision_function(self, X: Any) -> FloatArray:
         """Log odds, or log probabilities of more than two classes; before ``adapt``, as the wrapped classifier."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         if self.adjustment_ is None:
             self._warn_if_not_adapted()
             return self._call_estimator("decision_function", X)
         logs = self.predict_log_proba(X)
         return logs if logs.shape[1] > 2 else np.asarray(logs[:, 1] - logs[:, 0])
+
+    @FromFrozen
+    def estimator_(self) -> Any:
+        """The classifier that predicts."""
+        return self.estimator
+
+    @FromFrozen
+    def classes_(self) -> Any:
+        """The classes, in the order of the columns of ``predict_proba``."""
+        return self.estimator_.classes_
+
+    @FromFrozen
+    def n_features_in_(self) -> Any:
+        """The number of columns of X."""
+        return self.estimator_.n_features_in_
+
+    @FromFrozen
+    def feature_names_in_(self) -> Any:
+        """The names of the columns of X, if they were known in training."""
+        return self.estimator_.feature_names_in_
+
+    @FromFrozen
+    def training_rates_(self) -> Any:
+        """The class rates for which the classifier was trained, if they are known."""
+        return None if self.old_rates is None else self._stated_old_rates()
 
     def get_metadata_routing(self) -> MetadataRouter:
         """How metadata are passed to the wrapped classifier."""
@@ -260,25 +311,57 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _prior_adjustment(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Result:
         """The prior probability adjustment; rows, if there are any, are only needed for its certificate."""
-        old, classes = self.training_rates_, self.classes_.tolist()
+        old = self.training_rates_ if self.old_rates is None else self._stated_old_rates()
         if old is None:
             raise BadOption(
-                f"the class rates for which {type(self.estimator).__name__} was trained cannot be determined: it is "
+                f"the class rates for which {class_name(self.estimator)} was trained cannot be determined: it is "
                 "frozen, or weights or samples the classes in an unknown way; pass them as old_rates="
             )
-        probs = old[None] if X is None else self._call_estimator("predict_proba", X)
+        probs = old[None] if X is None else self._probs_to_adapt(X)
         reading = {"sample_weight": sample_weight, "normalize": True, "zeros": self.zeros}
-        result = prior_adjusted(probs, old, known, classes=classes, keep_rows=False, **reading)
+        result = prior_adjusted(probs, old, known, classes=self.classes_.tolist(), keep_rows=False, **reading)
         return result if X is not None else result.without_guarantee()
+
+    def _stated_old_rates(self) -> FloatArray:
+        names = tuple(self.classes_.tolist())
+        return as_rates(self.old_rates, names, len(names), what="old_rates")
+
+    def _check_parameters(self) -> None:
+        if self.method not in ("adjust", "prior"):
+            raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
+        if not hasattr(self.estimator, "predict_proba"):
+            raise BadOption(
+                f"{class_name(self.estimator)} has no predict_proba, so there are no probabilities to adjust; wrap "
+                "it in sklearn.calibration.CalibratedClassifierCV first"
+            )
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, msg=not_fitted_message(self.estimator))
+
+    def _use_frozen(self) -> None:
+        """Use the frozen classifier from now on, and forget what is known of one that was used before."""
+        check_is_fitted(self.estimator, msg=not_fitted_message(self.estimator))
+        if vars(self).get("estimator_") is self.estimator:
+            return
+        for name in ("adjustment_", "classes_", "n_features_in_", "feature_names_in_", "training_rates_"):
+            if name in vars(self):
+                delattr(self, name)
+        self.estimator_ = self.estimator
 
     def _warn_if_not_adapted(self) -> None:
         if self.adjustment_ is None and self.rates is not None:
-            message = "these predictions are not adjusted: call adapt(X) with rows of the target population first"
-            warn(NotAdaptedWarning(message))
+            call = "adapt()" if self.method == "prior" else "adapt(X) with rows of the target population"
+            warn(NotAdaptedWarning(f"these predictions are not adjusted: call {call} first"))
+
+    def _probs_to_adapt(self, X: Any) -> NDArray[Any]:
+        probs = self._call_estimator("predict_proba", X)
+        if isinstance(self.estimator_, FrozenEstimator):  # otherwise ``fit`` has seen that each row has one label
+            check_one_label_per_row(probs, class_name(self.estimator_))
+        return probs
 
     def _call_estimator(self, method: str, X: Any) -> NDArray[Any]:
         """The result of a method of the wrapped classifier. If it does not check the columns, they are checked here."""
-        if not hasattr(self.estimator_, "n_features_in_"):
+        if hasattr(self, "n_features_in_") and not hasattr(self.estimator_, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(getattr(self.estimator_, method)(X))
 
