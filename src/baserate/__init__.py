@@ -27,6 +27,7 @@ from baserate.displays import (
     SensitivityDisplay,
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.multilabel import MultilabelAdjustment, adjust_multilabel
 from baserate.rates import Rates
 from baserate.result.certificate import Certificate
 from baserate.tables import Files
@@ -49,6 +50,7 @@ __all__ = [
     "GeometryDisplay",
     "InfeasibleRates",
     "MovementDisplay",
+    "MultilabelAdjustment",
     "NotConvergedWarning",
     "RateSensitivityDisplay",
     "Rates",
@@ -60,6 +62,7 @@ __all__ = [
     "additive",
     "adjust",
     "adjust_many",
+    "adjust_multilabel",
     "advise",
     "compare",
     "errors",

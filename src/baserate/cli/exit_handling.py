@@ -35,6 +35,7 @@ _REPEATED = 1.0  # Seconds after a signal in which further signals count as repe
 # How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
 _SPELLINGS = {
     Option("bounded", "True"): "no --unbounded",
+    Option("br.adjust_multilabel"): "a table with two columns, 1 - p and p, for each label, and adjust them one by one",
     Option("columns", "[...]"): "--columns NAME,NAME",
     Option("columns", "'name'"): "--columns NAME",
     Option("new_probs"): "IN",

@@ -173,6 +173,17 @@ def _columns_of_classes(schema: Mapping[str, Any], named: Sequence[Any] | None) 
     return floating if set(matched_names(named, floating)) == set(found) else list(found)
 
 
+def replace_columns(original: Any, adjusted: Any, names: Sequence[Any]) -> Any:
+    """The original dataframe, with the columns of these names taken from an adjusted one."""
+    import narwhals as nw
+
+    frame, new = nw.from_native(original, eager_only=True), nw.from_native(adjusted, eager_only=True)
+    replaced = frame.with_columns(*(new.get_column(name) for name in names)).to_native()
+    if frame.implementation.is_pandas_like():
+        replaced.columns = original.columns  # narwhals does not keep the names of its levels
+    return replaced
+
+
 def _check_numeric(names: Sequence[Any], dtypes: Sequence[Any], what: str) -> None:
     import narwhals as nw
 

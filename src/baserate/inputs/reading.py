@@ -14,10 +14,14 @@ from baserate.support.arrays import FloatArray, rows_per_block
 
 NORMALIZE = Option("normalize", "True")
 FROM_LOGITS = Option("from_logits", "True")
+ADJUST_MULTILABEL = Option("br.adjust_multilabel")
+"""Another function, as an option: the command line, which has no such function, says something else instead."""
 
 # float32 and float64 get the same tolerance: the rows of a float32 model that were saved as float64 still have
 # float32 rounding errors.
 _SUM_TOLERANCE, _FLOAT16_SUM_TOLERANCE = 1e-5, 1e-2
+
+_MULTILABEL_SUMS = 0.9, 1.1  # Entries in [0, 1] whose sums lie on both sides are taken for labels that can co-occur.
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Reading:
 
     def _check_logits(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
         bad = np.isnan(raw) | np.isposinf(raw)
-        _raise_if_any(bad, raw, first_row, naming, "logits must be finite or -inf (probability 0)")
+        raise_if_any(bad, raw, first_row, naming, "logits must be finite or -inf (probability 0)")
         empty = np.flatnonzero(np.isneginf(raw).all(axis=1))
         if empty.size:
             row = naming.row(first_row + int(empty[0]))
@@ -117,9 +121,9 @@ class Reading:
 
     def _check_probs(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
         if raw.dtype.kind == "f":
-            _raise_if_any(~np.isfinite(raw), raw, first_row, naming, "probabilities must be finite")
+            raise_if_any(~np.isfinite(raw), raw, first_row, naming, "probabilities must be finite")
         rule = f"probabilities must not be negative; for logits or log probabilities pass {FROM_LOGITS}"
-        _raise_if_any(raw < 0, raw, first_row, naming, rule, FROM_LOGITS)
+        raise_if_any(raw < 0, raw, first_row, naming, rule, FROM_LOGITS)
         if self.normalize:
             empty = np.flatnonzero(~raw.any(axis=1))
             if empty.size:
@@ -131,15 +135,30 @@ class Reading:
         n_bad = np.count_nonzero(error > self.tolerance(raw.dtype))
         if n_bad:
             worst = int(error.argmax())
+            advice, options = _advice_on_sums(raw, sums)
             raise BadProbabilities(
                 f"{n_bad} of the {len(raw)} rows starting at {naming.row(first_row)} do not sum to 1; the worst is "
-                f"{naming.row(first_row + worst)}, which sums to {sums[worst]:.6g}. Pass {NORMALIZE} to divide each "
-                f"row by its sum, or {FROM_LOGITS} if these are logits",
-                options=[NORMALIZE, FROM_LOGITS],
+                f"{naming.row(first_row + worst)}, which sums to {sums[worst]:.6g}. {advice}",
+                options=options,
             )
 
 
-def _raise_if_any(
+def _advice_on_sums(raw: NDArray[Any], sums: FloatArray) -> tuple[str, list[Option]]:
+    """What to do about rows that do not sum to 1, and the options that this mentions."""
+    low, high = _MULTILABEL_SUMS
+    if raw.max() <= 1 and sums.min() < low and sums.max() > high:
+        return (
+            f"For labels that can occur together, use {ADJUST_MULTILABEL}. For classes of which each row has exactly "
+            "one, divide each row by its sum first",
+            [ADJUST_MULTILABEL],
+        )
+    return (
+        f"Pass {NORMALIZE} to divide each row by its sum, or {FROM_LOGITS} if these are logits",
+        [NORMALIZE, FROM_LOGITS],
+    )
+
+
+def raise_if_any(
     bad: NDArray[np.bool_], raw: NDArray[Any], first_row: int, naming: Naming, rule: str, *options: Option
 ) -> None:
     """Raise an error about the first bad entry, if there is one."""

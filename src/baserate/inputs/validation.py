@@ -19,7 +19,7 @@ _ZEROS = Option("zeros")
 _TWO_COLUMNS = "for two classes pass np.column_stack([1 - p, p])"
 
 
-def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False) -> NDArray[Any]:
+def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False, min_columns: int = 2) -> NDArray[Any]:
     """A numeric array of shape (n, k), without a copy if possible. The values are not checked yet.
 
     Parameters
@@ -29,6 +29,8 @@ def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False) -
         Name of the argument for messages.
     one_row : bool
         Whether a one-dimensional array is accepted as a single row.
+    min_columns : int
+        2 for classes; 1 for labels, of which a row may have any number.
     """
     if hasattr(probs, "toarray"):
         raise BadProbabilities(f"{what} is a sparse matrix; pass {what}.toarray()")
@@ -43,14 +45,15 @@ def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False) -
     if one_row and values.ndim == 1:
         values = values[None, :]
     if values.ndim != 2:
-        hint = f"; {_TWO_COLUMNS}" if values.ndim == 1 else ""
+        hint = f"; {_TWO_COLUMNS}" if values.ndim == 1 and min_columns == 2 else ""
         raise BadProbabilities(f"{what} must have 2 dimensions (rows, classes), but has shape {values.shape}{hint}")
     n, k = values.shape
     if n == 0:
         raise BadProbabilities(f"{what} is empty: its shape is {values.shape}")
-    if k < 2:
+    if k < min_columns:
         hint = f"; {_TWO_COLUMNS}" if k == 1 else ""
-        raise BadProbabilities(f"{what} has {k} column{'' if k == 1 else 's'}; at least 2 classes are needed{hint}")
+        needed = "2 classes are" if min_columns == 2 else "1 label is"
+        raise BadProbabilities(f"{what} has {k} column{'' if k == 1 else 's'}; at least {needed} needed{hint}")
     return values
 
 

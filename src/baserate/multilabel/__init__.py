@@ -1,0 +1,6 @@
+"""Multi-label predictions: each label is a binary problem with its own rate."""
+
+from baserate.multilabel.adjust import adjust_multilabel
+from baserate.multilabel.adjustment import MultilabelAdjustment
+
+__all__ = ["MultilabelAdjustment", "adjust_multilabel"]
