@@ -213,6 +213,7 @@ class TestDataframes:
         np.testing.assert_allclose(result.apply(P), as_pandas(result.probs), atol=1e-12)
         named = br.adjust_multilabel(P, BY_NAME, classes=NAMES)
         np.testing.assert_allclose(as_pandas(named.apply(turned))[NAMES], named.probs, atol=1e-12)
+        np.testing.assert_allclose(as_pandas(br.adjust_multilabel(P, RATES).apply(make(P))), named.probs, atol=1e-12)
         with pytest.raises(BadProbabilities, match="new_probs has no column 'sport'"):
             result.apply(pd.DataFrame(P[:, :2], columns=NAMES[:2]))
 
@@ -222,8 +223,12 @@ def test_apply_takes_one_row() -> None:
     row = MAKE["pandas"](P).iloc[5]
     np.testing.assert_allclose(result.apply(P[5]), result.probs.iloc[5], atol=1e-12)
     np.testing.assert_allclose(result.apply(row[::-1]), result.probs.iloc[5], atol=1e-12)
-    with pytest.raises(BadProbabilities, match="new_probs has 2 columns, but the adjustment was fitted on 3 labels"):
-        br.adjust_multilabel(P, RATES).apply(P[:, :2])
+    for fitted in (result, br.adjust_multilabel(P, RATES)):
+        with pytest.raises(BadProbabilities, match=r"new_probs has 2 columns, but .* was fitted on 3 labels"):
+            fitted.apply(P[:, :2])
+    np.testing.assert_allclose(fitted.apply(dict(enumerate(P[5]))), fitted.probs[5], atol=1e-12)
+    with pytest.raises(BadProbabilities, match="rows have different lengths"):
+        br.adjust_multilabel(P, RATES).apply([[0.1, 0.2, 0.3], [0.1]])
 
 
 def test_a_single_label() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from baserate.adjustment import Adjustment
-from baserate.errors import BadProbabilities
 from baserate.inputs.validation import as_flag, weighted_mean
 from baserate.multilabel import text
 from baserate.multilabel.label_table import LabelTable, read_labels
@@ -80,7 +78,7 @@ class MultilabelAdjustment:
             if label not in results
         }
         return cls(
-            probs=table.with_columns({label: one.probs[:, 1] for label, one in results.items()}),
+            probs=table.with_columns([results[name].probs[:, 1] if name in results else None for name in table.labels]),
             labels=table.labels,
             results=results,
             before=np.array([left[name] if name in left else results[name].before[1] for name in table.labels]),
@@ -123,24 +121,19 @@ class MultilabelAdjustment:
         array([0.366, 0.277])
         """
         logits = self.from_logits if from_logits is None else as_flag("from_logits", from_logits)
-        names = None if self.labels == tuple(range(len(self.labels))) and self.columns is None else self.labels
-        columns = names if self.columns is None else self.columns
+        columns = self.columns
+        if columns is None and self.labels != tuple(range(len(self.labels))):  # else the columns have no names
+            columns = self.labels
         table = read_labels(
-            new_probs, from_logits=logits, classes=names, columns=columns, argument="new_probs", fitted=True
+            new_probs, from_logits=logits, classes=self.labels, columns=columns, argument="new_probs", fitted=True
         )
-        return table.with_columns(self._adjusted_columns(table))
-
-    def _adjusted_columns(self, table: LabelTable) -> Mapping[Any, NDArray[Any]]:
-        n_columns = table.raw.shape[1]
-        if n_columns != len(self.labels):
-            raise BadProbabilities(
-                f"new_probs has {n_columns} columns, but the adjustment was fitted on {len(self.labels)} labels"
-            )
-        return {
-            label: self.results[label].apply(table.binary_columns(j), from_logits=table.from_logits)[:, 1]
-            for j, label in enumerate(self.labels)
-            if label in self.results
-        }
+        results = [self.results.get(label) for label in self.labels]
+        return table.with_columns(
+            [
+                None if one is None else one.apply(table.binary_columns(j), from_logits=logits)[:, 1]
+                for j, one in enumerate(results)
+            ]
+        )
 
     def __repr__(self) -> str:
         return text.summary(self)

@@ -54,16 +54,15 @@ class LabelTable:
             return self.raw[:, label]
         return np.exp(Reading(from_logits=True).clean(self.binary_columns(label))[:, 1])
 
-    def with_columns(self, adjusted: Mapping[Any, NDArray[Any]]) -> Any:
-        """The predictions as they were passed, with the adjusted probabilities of some labels."""
-        columns = [adjusted.get(label) for label in self.labels]
-        filled = [self.probabilities(j) if column is None else column for j, column in enumerate(columns)]
-        answer = np.stack(filled, axis=1)
+    def with_columns(self, adjusted: Sequence[NDArray[Any] | None]) -> Any:
+        """The predictions in the form in which they were passed, with adjusted columns; None for no adjustment."""
+        columns = [self.probabilities(j) if column is None else column for j, column in enumerate(adjusted)]
+        answer = np.stack(columns, axis=1)
         if self.frame is None:
             return answer[0] if self.is_one_row else answer
         # A column that stays as it is keeps its dtype, even if that is not a floating one.
         changed = [
-            name for name, new in zip(self.frame.columns, columns, strict=True) if new is not None or self.from_logits
+            name for name, new in zip(self.frame.columns, adjusted, strict=True) if new is not None or self.from_logits
         ]
         return replace_columns(self.source, self.frame.wrap(answer), changed)
 
@@ -109,13 +108,13 @@ def read_labels(
         Whether the predictions are for a fitted adjustment: then they may be one row, by position or label name, or a
         dataframe with other columns.
     """
-    frame, is_one_row = None, False
+    frame = None
     if is_dataframe(probs):
         matrix, frame = split_dataframe(probs, columns, what=argument, selected=fitted or columns is not None)
     elif columns is not None and not fitted:
         kind = type(probs).__name__
         raise BadOption(f"{_COLUMNS}= selects columns of a dataframe, but {argument} is a {kind}", options=[_COLUMNS])
-    elif isinstance(probs, list) and all(getattr(one, "ndim", 0) == 2 for one in probs):
+    elif isinstance(probs, list) and probs and all(getattr(one, "ndim", 0) == 2 for one in probs):
         raise BadProbabilities(
             f"{argument} is a list of {len(probs)} matrices, one for each label, as from some classifiers of "
             f"scikit-learn; pass the probabilities that the labels are present: np.column_stack([p[:, 1] for p in "
@@ -123,12 +122,16 @@ def read_labels(
         )
     else:
         matrix = _row_by_name(probs, classes, argument) if fitted else probs
-        is_one_row = fitted and np.ndim(matrix) == 1
     raw = as_matrix(matrix, what=argument, one_row=fitted, min_columns=1)
     raw = raw if raw.dtype.kind == "f" else raw.astype(np.float64)
+    if fitted and classes is not None and len(classes) != raw.shape[1]:
+        raise BadProbabilities(
+            f"{argument} has {raw.shape[1]} columns, but the adjustment was fitted on {len(classes)} labels"
+        )
     names = as_classes(classes if frame is None or classes is not None else frame.classes, raw.shape[1])
     _check_entries(raw, from_logits, Naming(names if frame is None else frame.columns), can_select=frame is not None)
-    return LabelTable(probs, raw, names or tuple(range(raw.shape[1])), from_logits, frame, is_one_row)
+    labels = names or tuple(range(raw.shape[1]))
+    return LabelTable(probs, raw, labels, from_logits, frame, is_one_row=np.ndim(matrix) == 1)
 
 
 def _row_by_name(probs: Any, classes: Sequence[Any] | None, argument: str) -> Any:
