@@ -27,7 +27,7 @@ from baserate.displays import (
     SensitivityDisplay,
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
-from baserate.multilabel import MultilabelAdjustment, adjust_multilabel
+from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
 from baserate.rates import Rates
 from baserate.result.certificate import Certificate
 from baserate.tables import Files
@@ -51,6 +51,7 @@ __all__ = [
     "InfeasibleRates",
     "MovementDisplay",
     "MultilabelAdjustment",
+    "MultilabelCertificate",
     "NotConvergedWarning",
     "RateSensitivityDisplay",
     "Rates",

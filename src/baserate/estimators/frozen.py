@@ -25,7 +25,6 @@ class FromFrozen:
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
-        self.__doc__ = compute.__doc__
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         if owner is None:

@@ -57,6 +57,10 @@ class MultilabelAdjustment:
     certificate : MultilabelCertificate
     converged : bool
         Whether all rates were reached to the tolerance.
+    from_logits : bool
+        Whether the predictions were logits.
+    columns : tuple or None
+        The columns of the labels, if the predictions were a dataframe.
     """
 
     probs: Any
@@ -89,7 +93,6 @@ class MultilabelAdjustment:
 
     @property
     def certificate(self) -> MultilabelCertificate:
-        """What is guaranteed."""
         falls = {label: one.certificate.loss_reduction for label, one in self.results.items()}
         stated = [one.certificate.confidence for one in self.results.values()]
         doubts = [1.0 - confidence for confidence in stated if confidence is not None]
