@@ -105,6 +105,8 @@ def test_certain_predictions_of_whole_numbers_are_accepted() -> None:
 def test_one_dimensional_logits_are_log_odds_of_the_positive_class() -> None:
     result = br.adjust(LOGITS, 0.2, from_logits=True)
     assert_allclose(result.probs, br.adjust(P, 0.2).probs, atol=1e-12)
+    assert_allclose(result.apply(LOGITS), result.probs, atol=1e-12)
+    assert_allclose(result.apply(P, from_logits=False), result.probs, atol=1e-12)
     certain = br.adjust([-np.inf, np.inf, 0.0, 800.0], 0.5, from_logits=True).probs
     assert certain[0] == 0
     assert certain[1] == 1

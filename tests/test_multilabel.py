@@ -247,12 +247,15 @@ def test_the_printed_table_has_one_row_per_label() -> None:
     assert f"falls by at least {result.certificate.total:.4g}, their mean by" in lines[1]
     assert lines[2] == "  1 label without a rate is left unchanged"
     table = [line.split() for line in lines[4:]]
-    assert table[0] == ["label", "before", "wanted", "achieved", "loss", "reduction"]
+    assert table[0] == ["label", "before", "at", "least", "at", "most", "achieved", "loss", "reduction"]
     before = [f"{value:.4f}" for value in P.mean(axis=0)]
-    fall = {label: f"{value:.4g}" for label, value in result.certificate.loss_reductions.items()}
-    assert table[1] == ["art", before[0], "-", before[0], "-"]
-    assert table[2] == ["news", before[1], "0.3000", "0.3000", fall["news"]]
-    assert table[3] == ["sport", before[2], "0.1000", "to", "0.2500", "0.2500", fall["sport"]]
+    fall = {label: f"{value:.4f}" for label, value in result.certificate.loss_reductions.items()}
+    assert table[1] == ["art", before[0], "-", "-", before[0], "-"]
+    assert table[2] == ["news", before[1], "0.3000", "0.3000", "0.3000", fall["news"]]
+    assert table[3] == ["sport", before[2], "0.1000", "0.2500", "0.2500", fall["sport"]]
+    exact = repr(br.adjust_multilabel(P, 0.3)).splitlines()
+    assert exact[3].split() == ["label", "before", "wanted", "achieved", "loss", "reduction"]
+    assert "<table>" in result._repr_html_()
 
 
 def test_the_printed_table_is_short_and_safe() -> None:
@@ -339,7 +342,7 @@ def test_bad_input_is_an_error(probs: Any, options: dict[str, Any], error: type[
         (None, "one number for all labels.* not None"),
         ({}, "no rate for any of the labels 0, 1, 2"),
         ({"emu": 0.2}, r"entry for 'emu', but the labels are 0, 1, 2; .* pass classes=\[\.\.\.\]"),
-        ({"1": 0.2}, "'1' is of type str, but 1 is of type int"),
+        ({"1": 0.2, 1: 0.3}, r"'1' \(str\) was not matched with 1 \(int\), because several names have this text"),
         ({1: 1.2}, r"the rate of label 1 is 1\.2, but must be between 0 and 1"),
         ({1: np.nan}, "the rate of label 1 is nan, but must be between 0 and 1"),
         ({1: "half"}, "the rate of label 1 is 'half', which is not a real number"),

@@ -98,8 +98,10 @@ class Adjustment(Result):
         >>> result.apply([0.5, 0.5]).round(3)
         array([0.241, 0.759])
         """
+        logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
         source = RowSource(
             probs=new_probs,
+            from_logits=logits,
             columns=columns,
             out=out,
             progress=progress,
@@ -109,7 +111,6 @@ class Adjustment(Result):
             fitted_form=self.form,
             one_column=self.one_column,
         )
-        logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
         return apply_shift(
             self, source, from_logits=logits, normalize=as_flag("normalize", normalize), whole=as_flag("whole", whole)
         )

@@ -55,15 +55,7 @@ class Frame:
 
     def wrap_whole(self, answer: FloatArray) -> Any:
         """The dataframe that was passed, with the adjusted probabilities in the place of the predicted ones."""
-        import narwhals as nw
-
-        wrapped = self.wrap(answer)
-        if self.kind.is_pandas_like():
-            replaced = self.whole.copy(deep=False)
-            for name in self.native[0]:
-                replaced[name] = wrapped[name]
-            return replaced
-        return nw.from_native(self.whole).with_columns(*nw.from_native(wrapped).iter_columns()).to_native()
+        return replace_columns(self.whole, self.wrap(answer), self.columns)
 
     def wrap(self, answer: FloatArray) -> Any:
         """A dataframe of the same kind that holds the matrix ``answer``."""

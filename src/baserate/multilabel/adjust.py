@@ -85,7 +85,7 @@ def adjust_multilabel(
     as_weights(sample_weight, len(table.raw))  # checked here, because the error is not about one label
     chosen = [j for j, label in enumerate(table.labels) if label in known]
     outcomes = adjust_many(
-        [{"probs": table.binary_columns(j), "rates": known[table.labels[j]]} for j in chosen],
+        [{"probs": table.raw[:, j], "rates": known[table.labels[j]]} for j in chosen],
         errors="keep",
         loss=loss,
         bounded=bounded,

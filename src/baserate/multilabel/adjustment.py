@@ -82,7 +82,7 @@ class MultilabelAdjustment:
             if label not in results
         }
         return cls(
-            probs=table.with_columns([results[name].probs[:, 1] if name in results else None for name in table.labels]),
+            probs=table.with_columns([results[name].probs if name in results else None for name in table.labels]),
             labels=table.labels,
             results=results,
             before=np.array([left[name] if name in left else results[name].before[1] for name in table.labels]),
@@ -132,11 +132,11 @@ class MultilabelAdjustment:
         )
         results = [self.results.get(label) for label in self.labels]
         return table.with_columns(
-            [
-                None if one is None else one.apply(table.binary_columns(j), from_logits=logits)[:, 1]
-                for j, one in enumerate(results)
-            ]
+            [None if one is None else one.apply(table.raw[:, j], from_logits=logits) for j, one in enumerate(results)]
         )
 
     def __repr__(self) -> str:
-        return text.summary(self)
+        return text.summary(self).text()
+
+    def _repr_html_(self) -> str:
+        return text.summary(self).html()

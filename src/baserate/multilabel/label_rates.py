@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from baserate.errors import BadRates, Option
-from baserate.inputs.validation import as_float, difference_of_types, quoted, quoted_name, series_to_dict
+from baserate.inputs.class_names import matched_names, same_text
+from baserate.inputs.class_numbers import as_float, is_one_number, series_to_dict
+from baserate.inputs.validation import quoted, quoted_name
 from baserate.rates import Rates, RatesLike
 
 _CLASSES = Option("classes", "[...]")
@@ -33,15 +33,16 @@ def rates_by_label(rates: Any, labels: tuple[Any, ...]) -> dict[Any, RatesLike]:
 
 
 def _entries(rates: Any, labels: tuple[Any, ...]) -> Mapping[Any, Any]:
-    if isinstance(rates, (Rates, Real, Decimal)) or (isinstance(rates, np.ndarray) and rates.ndim == 0):
+    if isinstance(rates, Rates) or is_one_number(rates):
         return dict.fromkeys(labels, rates)
     if isinstance(rates, Mapping):
-        unknown = [label for label in rates if label not in labels]
+        meant = dict(zip(matched_names(list(rates), labels), rates.values(), strict=True))
+        unknown = [label for label in meant if label not in labels]
         if unknown:
             message = f"rates has an entry for {quoted(unknown)}, but the labels are {quoted(labels)}"
-            hint = difference_of_types(unknown, labels) or f"; to name the labels of an array, pass {_CLASSES}"
+            hint = same_text(unknown, labels) or f"; to name the labels of an array, pass {_CLASSES}"
             raise BadRates(message + hint, options=[_CLASSES] if str(_CLASSES) in hint else [])
-        return rates
+        return meant
     rule = f"rates must be one number for all labels, or {len(labels)} numbers, one for each label"
     if isinstance(rates, (str, bytes, set, frozenset)) or not hasattr(rates, "__iter__"):
         raise BadRates(f"{rule}, not {quoted_name(rates)}")
@@ -66,9 +67,8 @@ def _of_two_classes(entry: Any, label: Any) -> RatesLike:
         )
         if low > high:
             raise BadRates(f"the bounds on {what} are {low} and {high}; pass the smaller one first")
-        return Rates.between([0.0, low], [1.0, high])
-    rate = _in_unit_interval(entry.item() if isinstance(entry, np.ndarray) else entry, what)
-    return [1 - rate, rate]
+        return Rates.between(low, high)
+    return _in_unit_interval(entry.item() if isinstance(entry, np.ndarray) else entry, what)
 
 
 def _in_unit_interval(value: Any, what: str) -> float:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baserate.errors import BadOption, BadProbabilities, Option
+from baserate.inputs.class_numbers import one_per_class, series_to_dict
 from baserate.inputs.columns import COLUMN_LIST
 from baserate.inputs.dataframes import Frame, is_dataframe, replace_columns, split_dataframe
 from baserate.inputs.reading import FROM_LOGITS, Naming, Reading, raise_if_any
-from baserate.inputs.validation import as_classes, as_matrix, one_per_class, series_to_dict
+from baserate.inputs.validation import as_classes, as_matrix
+from baserate.inputs.vectors import two_columns
 
 _COLUMNS = Option("columns")
 
@@ -44,15 +46,11 @@ class LabelTable:
     frame: Frame | None = None
     is_one_row: bool = False
 
-    def binary_columns(self, label: int) -> NDArray[Any]:
-        """The probabilities or logits of "absent" and "present" for one label, given by its number: shape (n, 2)."""
-        return binary_columns(self.raw[:, label], from_logits=self.from_logits)
-
     def probabilities(self, label: int) -> NDArray[Any]:
         """The probabilities of one label, which is given by its number, without adjustment."""
         if not self.from_logits:
             return self.raw[:, label]
-        return np.exp(Reading(from_logits=True).clean(self.binary_columns(label))[:, 1])
+        return np.exp(Reading(from_logits=True).clean(two_columns(self.raw[:, label], from_logits=True))[:, 1])
 
     def with_columns(self, adjusted: Sequence[NDArray[Any] | None]) -> Any:
         """The predictions in the form in which they were passed, with adjusted columns; None for no adjustment."""
@@ -65,22 +63,6 @@ class LabelTable:
             name for name, new in zip(self.frame.columns, adjusted, strict=True) if new is not None or self.from_logits
         ]
         return replace_columns(self.source, self.frame.wrap(answer), changed)
-
-
-def binary_columns(values: NDArray[Any], *, from_logits: bool) -> NDArray[Any]:
-    """The predictions of one label as those of two classes, "absent" and "present": shape (n, 2).
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Probabilities that the label is present, or their logits.
-    from_logits : bool
-    """
-    if not from_logits:
-        return np.column_stack([1 - values, values])
-    # The logit is the log odds against a logit of 0. One of inf is a probability of 1, so "absent" gets -inf instead.
-    is_certain = np.isposinf(values)
-    return np.column_stack([np.where(is_certain, -np.inf, 0.0), np.where(is_certain, 0.0, values)])
 
 
 def read_labels(

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.result.text import counted
-from baserate.support.text import printable, shortened
+from baserate.result.text import class_name, counted
+from baserate.support.numbers import format_column
+from baserate.support.summary import Summary, Table
 
 if TYPE_CHECKING:
     from baserate.multilabel.adjustment import MultilabelAdjustment
 
 _SHOWN = 30  # Labels in the table; of more, those whose mean changed most.
-_LONGEST_NAME = 30
 
 
-def summary(result: MultilabelAdjustment) -> str:
-    """Several lines of plain text, with a table of the labels."""
-    header = ("label", "before", "wanted", "achieved", "loss reduction")
+def summary(result: MultilabelAdjustment) -> Summary:
+    """What a person sees of a multi-label adjustment, in terminals and notebooks."""
     change = -np.abs(result.rates - result.before)
-    shown = np.sort(np.argsort(change, kind="stable")[:_SHOWN])
-    rows = [header, *(_row(result, int(j)) for j in shown)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = [_title(result), *(f"  {line}" for line in _statements(result)), ""]
-    for name, *cells in rows:
-        aligned = "".join(f"  {cell.rjust(width)}" for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append(f"  {name.ljust(widths[0])}{aligned}".rstrip())
+    shown = [int(j) for j in np.sort(np.argsort(change, kind="stable")[:_SHOWN])]
     hidden = len(result.labels) - len(shown)
-    return "\n".join(lines + ([f"  ... and {counted(hidden, 'label')} that changed less"] if hidden else []))
+    notes = [f"... and {counted(hidden, 'label')} that changed less"] if hidden else []
+    return Summary(_title(result), _statements(result), [_table(result, shown)], notes)
 
 
 def _title(result: MultilabelAdjustment) -> str:
@@ -51,25 +46,27 @@ def _statements(result: MultilabelAdjustment) -> list[str]:
         lines.append(f"{counted(left, 'label')} without a rate {'is' if left == 1 else 'are'} left unchanged")
     failed = [label for label, one in result.results.items() if not one.converged]
     if failed:
-        lines.append(f"NOT CONVERGED: {', '.join(map(_name, failed[:_SHOWN]))}")
+        lines.append(f"NOT CONVERGED: {', '.join(map(class_name, failed[:_SHOWN]))}")
     return lines
 
 
-def _row(result: MultilabelAdjustment, j: int) -> tuple[str, ...]:
-    label, before, achieved = result.labels[j], _number(result.before[j]), _number(result.rates[j])
-    one = result.results.get(label)
-    if one is None:
-        return _name(label), before, "-", achieved, "-"
-    wanted = _number(one.wanted[1])
-    if one.certificate.known.kind != "exact":
-        low, high = (float(bound[1]) for bound in one.certificate.bounds)
-        wanted = f"{_number(low)} to {_number(high)}"
-    return _name(label), before, wanted, achieved, f"{one.certificate.loss_reduction:.4g}"
+def _table(result: MultilabelAdjustment, shown: list[int]) -> Table:
+    """One row per label."""
+    adjusted = [result.results.get(result.labels[j]) for j in shown]
+    low = _or_dash(adjusted, lambda one: one.certificate.bounds[0][1])
+    high = _or_dash(adjusted, lambda one: one.certificate.bounds[1][1])
+    return Table.of(
+        {
+            "label": [class_name(result.labels[j]) for j in shown],
+            "before": format_column(result.before[shown]),
+            **({"wanted": low} if low == high else {"at least": low, "at most": high}),
+            "achieved": format_column(result.rates[shown]),
+            "loss reduction": _or_dash(adjusted, lambda one: one.certificate.loss_reduction),
+        }
+    )
 
 
-def _name(label: Any) -> str:
-    return shortened(printable(str(label)), _LONGEST_NAME)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"
+def _or_dash(values: list[Any], number: Callable[[Any], float]) -> list[str]:
+    """A number for each value that is there, all in the same format, and a dash for the others."""
+    texts = iter(format_column([number(value) for value in values if value is not None]))
+    return ["-" if value is None else next(texts) for value in values]
