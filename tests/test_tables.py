@@ -20,7 +20,9 @@ import pytest
 
 import baserate as br
 from baserate.engines import files as table_files
+from baserate.engines import open_rows
 from baserate.errors import BadFile, BadOption, BadProbabilities, BadWeights
+from baserate.inputs.row_source import RowSource
 from baserate.progress import Progress
 from baserate.tables import Files
 
@@ -320,6 +322,48 @@ def test_weights_are_a_column_of_the_file(tmp_path: Path) -> None:
     pq.write_table(rows.append_column("w", pa.array(np.zeros(50))), tmp_path / "in.parquet")
     with pytest.raises(BadWeights, match="all weights in column 'w' are zero"):
         br.adjust(tmp_path / "in.parquet", RATES, sample_weight="w")
+
+
+def read_column(path: Any, name: str) -> list[Any]:
+    rows = open_rows(RowSource(probs=path, columns="p_*", other_columns={"labels": name}))
+    assert isinstance(rows, table_files.FilesEngine)
+    found = rows.read_column(name)
+    return [None if code < 0 else found.values[code] for code in found.codes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_column_is_read_in_the_order_of_the_rows(tmp_path: Path, kind: str) -> None:
+    rows = table(100)
+    path = write(rows, tmp_path / f"in.{kind}")
+    assert read_column(path, "note") == rows["note"].to_pylist()
+    texts = [str(age) for age in range(100)]
+    assert list(map(str, read_column(path, "age"))) == texts
+
+
+def test_columns_of_several_files_and_of_folder_names_are_read(tmp_path: Path) -> None:
+    for country, n in (("DE", 3), ("FR", 2)):
+        (tmp_path / f"country={country}").mkdir()
+        labels = pa.array(["dog", None] + ["cat"] * (n - 2)).dictionary_encode()
+        write(table(n).append_column("y", labels), tmp_path / f"country={country}" / "in.parquet")
+    assert read_column(tmp_path, "country") == ["DE", "DE", "DE", "FR", "FR"]
+    assert read_column(tmp_path, "y") == ["dog", None, "cat", "dog", None]
+    with pytest.raises(
+        BadOption, match=r"in\.parquet has no column 'z' with labels; its columns are 'id', .*'country'"
+    ):
+        read_column(tmp_path, "z")
+    with pytest.raises(BadOption, match="column 'p_cat' cannot contain both probabilities and labels"):
+        read_column(tmp_path, "p_cat")
+    nested = table(2).append_column("y", pa.array([[1], [2]]))
+    with pytest.raises(BadOption, match=r"column 'y' of .*nested\.parquet contains list<.*> values, not labels"):
+        read_column(write(nested, tmp_path / "nested.parquet"), "y")
+
+
+def test_arrays_of_an_npz_file_are_read_as_columns(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", probs=predictions(3), y=np.array([2.0, np.nan, 0.0]))
+    rows = open_rows(RowSource(probs=tmp_path / "in.npz", other_columns={"labels": "y"}))
+    assert isinstance(rows, table_files.FilesEngine)
+    found = rows.read_column("y")
+    assert (found.values, found.codes.tolist()) == ([2.0, 0.0], [0, -1, 1])
 
 
 def test_existing_output_is_replaced_only_by_complete_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

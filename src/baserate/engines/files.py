@@ -21,7 +21,7 @@ from baserate.tables import Table, is_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from baserate.tables.base import Piece
+    from baserate.tables.base import CodedColumn, Piece
     from baserate.tables.destination import Staged
 
 T = TypeVar("T")
@@ -56,7 +56,9 @@ class FilesEngine(Engine):
     def open(cls, source: RowSource) -> Self | None:
         if not is_table(source.probs):
             return None
-        table = Table.open(source.probs, source.choice, weight=source.sample_weight, out=source.out)
+        table = Table.open(
+            source.probs, source.choice, weight=source.sample_weight, others=source.other_columns, out=source.out
+        )
         names = table.columns.names
         if source.from_logits and len(names) == 1:
             raise BadOption(f"{quoted_name(names[0])} is one column of logits, but one column per class is needed")
@@ -140,6 +142,10 @@ class FilesEngine(Engine):
         if self._held is not None:
             return self._held.sample(n_rows)
         return None if self._sample is None else self._sample.engine(n_rows)
+
+    def read_column(self, name: str) -> CodedColumn:
+        """The values of another column of the same rows, such as their labels; see ``RowSource.other_columns``."""
+        return self._table.read_column(name)
 
     @property
     def _needed(self) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from baserate.inputs.columns import ColumnSelection
@@ -38,6 +38,9 @@ class RowSource:
         The form of the predictions to which the adjustment was fitted. The columns of a dataframe are expected again.
     one_column : bool
         Whether the adjustment was fitted to one number per row, so that a vector holds many rows.
+    other_columns : dict
+        Further columns of files that will be read, by what they contain: ``{"labels": "y"}``. Opening the files fails
+        if one is missing. :meth:`baserate.engines.files.FilesEngine.read_column` reads them.
     """
 
     probs: Any
@@ -53,6 +56,7 @@ class RowSource:
     fitted: bool = False
     fitted_form: Form | None = None
     one_column: bool = False
+    other_columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reading(self) -> Reading:

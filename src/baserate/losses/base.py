@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from baserate.errors import BadProbabilities
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_matrix, weighted_mean
-from baserate.inputs.vectors import two_columns
+from baserate.inputs.vectors import split_vector, two_columns
 from baserate.support.arrays import FloatArray
 
 
@@ -151,9 +151,9 @@ class Loss(ABC):
             Column numbers of the true classes, or one-hot rows, or true class probabilities.
         sample_weight : array-like of shape (n,), optional
         """
-        if np.ndim(probs) == np.ndim(y) == 1 and np.size(probs) == np.size(y):
-            probs = two_columns(np.asarray(probs))
-        p = as_rows(probs)
+        found = split_vector(probs, what="probs")
+        # A vector is one row of k classes if there is one label for all of it.
+        p = two_columns(found[0]) if found is not None and len(found[0]) == _length(y) else as_rows(probs)
         return weighted_mean(self.divergence(p, as_targets(y, p.shape)), sample_weight)
 
     def on_face(self, keep: NDArray[np.intp], n_classes: int) -> Loss:
@@ -186,6 +186,10 @@ class Loss(ABC):
 
     def __hash__(self) -> int:
         return hash((type(self), repr(self)))
+
+
+def _length(y: Any) -> int:
+    return len(y) if hasattr(y, "__len__") else 0
 
 
 def as_rows(q: ArrayLike) -> FloatArray:

@@ -6,6 +6,7 @@ Tables need pyarrow, which is imported when a table is opened.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from baserate.inputs.validation import quoted, quoted_name
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
-    from baserate.tables.base import Part
+    from baserate.tables.base import CodedColumn, Part
     from baserate.tables.destination import Destination
 
 __all__ = ["Dialect", "Files", "Table", "is_table"]
@@ -83,7 +84,7 @@ class Table:
             self.starts.append(self.starts[-1] + part.n_rows)
 
     @classmethod
-    def open(cls, where: Any, choice: ColumnSelection, *, weight: Any, out: Any) -> Table:
+    def open(cls, where: Any, choice: ColumnSelection, *, weight: Any, others: Mapping[str, str], out: Any) -> Table:
         """Find the files and their columns, and prepare the files for repeated reading.
 
         Parameters
@@ -93,6 +94,8 @@ class Table:
             Which columns hold the probabilities.
         weight : str or None
             The column with row weights.
+        others : dict
+            Further columns that will be read, by what they contain, such as ``{"labels": "y"}``.
         out : path or None
             Where to write the adjusted rows.
         """
@@ -108,6 +111,8 @@ class Table:
         parts = find_parts(files.where, dialect, _single_name(choice))
         columns = _select_columns(parts[0], choice)
         _check_weight(weight, parts[0], columns)
+        for what, name in others.items():
+            _check_other(name, what, parts, columns)
         destination = None if out is None else Destination(out, files.where, parts, dialect, files.pipe_format)
         numeric = [*columns.names, *([] if weight is None else [weight])]
         for part in parts:
@@ -126,6 +131,12 @@ class Table:
     def n_rows(self) -> int:
         """Number of rows in all parts."""
         return self.starts[-1]
+
+    def read_column(self, name: str) -> CodedColumn:
+        """The values of another column, in the order of the rows."""
+        from baserate.tables.conversion import coded_column
+
+        return coded_column(self.parts, name)
 
     @property
     def naming(self) -> Naming:
@@ -200,6 +211,26 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
     if weight in columns.names:
         raise BadOption(f"column {quoted_name(weight)} cannot contain both probabilities and weights")
     _check_numeric(part, [weight], "weights")
+
+
+def _check_other(name: str, what: str, parts: Sequence[Part], columns: Columns) -> None:
+    """Raise if a further column is missing, or cannot have such contents."""
+    import pyarrow as pa
+
+    first = parts[0]
+    if name in columns.names:
+        raise BadOption(f"column {quoted_name(name)} cannot contain both probabilities and {what}")
+    if name in first.schema.names:
+        kind = first.schema.field(name).type
+        if pa.types.is_nested(kind):
+            raise BadOption(f"column {quoted_name(name)} of {first.name} contains {kind} values, not {what}")
+        return
+    without = next((part for part in parts if name not in part.partition), None)
+    if without is not None:
+        names = [*without.schema.names, *without.partition]
+        raise BadOption(
+            f"{without.name} has no column {quoted_name(name)} with {what}; its columns are {quoted(names)}"
+        )
 
 
 def _check_numeric(part: Part, names: Any, what: str = "probabilities") -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
 from baserate.errors import BadFile
 from baserate.inputs.columns import Columns
+from baserate.support.arrays import IndexArray
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -37,6 +38,21 @@ def name_file_in_errors(name: str) -> Iterator[None]:
         raise BadFile(f"{name} cannot be read: its name or its header is not UTF-8 text ({error})") from None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name} cannot be read: {error}") from None
+
+
+class CodedColumn(NamedTuple):
+    """A column of any type, as the different values that it has.
+
+    Attributes
+    ----------
+    values : list
+        The different values. Bytes, as in CSV files, are decoded to text.
+    codes : int array of shape (n,)
+        Position of the value of each row in ``values``; -1 where it is missing, NaN or empty text.
+    """
+
+    values: list[Any]
+    codes: IndexArray
 
 
 class Piece(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from baserate.inputs.columns import Columns
 from baserate.inputs.vectors import second_column
 from baserate.support.arrays import FloatArray, rounded
-from baserate.tables.base import Part
+from baserate.tables.base import CodedColumn, Part
 
 if TYPE_CHECKING:
     from baserate.tables import Table
@@ -35,6 +36,42 @@ def column_to_numpy(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) ->
         column = column.cast(pa.float64(), safe=False)
     values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
     return np.asarray(values).astype(dtype, copy=False)
+
+
+def coded_column(parts: Sequence[Part], name: str) -> CodedColumn:
+    """A column of any type, also one that is encoded in the paths of the parts."""
+    positions: dict[Any, int] = {}
+    codes = [np.empty(0, dtype=np.intp)]
+    for part in parts:
+        for values, own in map(_coded, _arrays(part, name)):
+            here = [-1 if value is None else positions.setdefault(value, len(positions)) for value in values]
+            codes.append(np.array([*here, -1], dtype=np.intp)[own])  # the code -1 selects the last entry, which is -1
+    return CodedColumn(list(positions), np.concatenate(codes))
+
+
+def _arrays(part: Part, name: str) -> Iterator[pa.Array]:
+    if name not in part.schema.names:
+        yield pa.repeat(pa.scalar(part.partition.get(name), pa.string()), part.n_rows)
+        return
+    for piece in part.pieces([name]):
+        for batch in piece.read():
+            yield batch.column(name)
+
+
+def _coded(column: pa.Array) -> CodedColumn:
+    """Values and codes of one array. A value that counts as missing is None."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    coded = column.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return CodedColumn([_value(value) for value in coded.dictionary.to_pylist()], codes.astype(np.intp))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    is_missing = value == "" or value != value  # NaN differs from itself
+    return None if is_missing else value
 
 
 def output_schemas(table: Table) -> list[pa.Schema]:
