@@ -216,7 +216,7 @@ def test_bench_study_demo_version_help_and_completion(folder: Path) -> None:
     assert "Examples:" in helped
     assert "Exit codes:" in helped
     listed = run(folder, "--help").stdout
-    names = ["adjust", "apply", "bench", "check", "demo", "fit", "prior", "study"]
+    names = ["adjust", "advise", "apply", "bench", "check", "compare", "demo", "fit", "prior", "study"]
     assert all(f"  {name} " in listed for name in names)
     complete = subprocess.run(
         [str(Path(sys.executable).with_name("baserate"))],
@@ -225,7 +225,7 @@ def test_bench_study_demo_version_help_and_completion(folder: Path) -> None:
         text=True,
         check=False,
     )
-    assert complete.stdout == "plain,adjust\n"
+    assert complete.stdout == "plain,adjust\nplain,advise\n"
 
 
 @pytest.mark.parametrize(
@@ -328,11 +328,32 @@ def test_error_about_the_number_of_columns_names_the_input(tmp_path: Path) -> No
         (Option("zeros", "1e-6"), "--zeros 1e-6"),
         (Option("delimiter", "';'"), "--delimiter ';'"),
         (Option("bounded", "True"), "no --unbounded"),
+        (Option("probs_val"), "--validation"),
+        (Option("classes", "[...]"), "--classes NAME,NAME"),
     ],
 )
 def test_options_of_the_library_as_they_are_typed(option: Option, spelling: str) -> None:
     message = respell(f"a text about {option.name}s; pass {option}, or not", [option], as_command_line)
     assert message == f"a text about {option.name}s; pass {spelling}, or not"
+
+
+def test_equals_sign_after_an_option_without_a_value_is_left_out() -> None:
+    out = Option("out")
+    message = respell("pass out=, or out=... (see out=)", [out], as_command_line)
+    assert message == "pass --out, or --out=... (see --out)"
+
+
+def test_classes_can_be_named_for_every_command_that_takes_rates(folder: Path) -> None:
+    options = ("in.csv", "--columns", "p_*", "--classes", "a,b,c", "--json")
+    for arguments in (
+        ("fit", *options, "--rates", "a=0.2,b=0.5,c=0.3"),
+        ("prior", *options, "--old-rates", "a=0.5,b=0.3,c=0.2", "--rates", "0.2,0.5,0.3", "--out", "o.csv"),
+    ):
+        assert [one["class"] for one in json.loads(run(folder, *arguments).stdout)["classes"]] == ["a", "b", "c"]
+    checked = run(folder, "check", "in.csv", "--columns", "p_*", "--classes", "a,b,c").stdout
+    assert re.search(r"mean: a 0\.\d+, b 0\.\d+, c 0\.\d+\n", checked)
+    process = run(folder, "fit", *options[:-2], "cat,owl,dog", "--rates", "0.2,0.5,0.3", code=1)
+    assert "are the class names of the columns in another order; leave --classes out" in process.stderr
 
 
 def test_file_that_is_named_twice_is_an_error(folder: Path) -> None:

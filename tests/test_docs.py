@@ -75,6 +75,20 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert "`br.__version__`" in page
 
 
+@pytest.mark.parametrize("name", ["comparing.md", "which-procedure.md"])
+def test_console_examples_print_what_the_page_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = text_of(DOCS / name)
+    monkeypatch.chdir(tmp_path)
+    for file, content in re.findall(r"With `([\w.]+)`:\n\n```text\n(.*?)```", page, re.DOTALL):
+        Path(file).write_text(content, encoding="utf-8")
+    examples = re.findall(r"```console\n\$ baserate (.*?)\n(.*?)```", page, re.DOTALL)
+    assert examples
+    for line, shown in examples:
+        answer = CliRunner().invoke(main, shlex.split(line))
+        assert answer.exit_code == 0, answer.output
+        assert answer.stdout == shown
+
+
 def test_commands_of_the_quickstart_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = text_of(DOCS / "quickstart.md")
     (table,) = re.findall(r"```text\n(id,.*?)```", page, re.DOTALL)

@@ -32,7 +32,8 @@ class Option(NamedTuple):
 def respell(message: str, options: Iterable[Option], spelling: Callable[[Option], str]) -> str:
     """Replace the options that a message mentions by another spelling of them."""
     for option in options:
-        mention = rf"(?<![\w'\"]){re.escape(str(option))}(?!\w)"
+        # Also the equals sign of "pass out=, ...", but not that of "out=...".
+        mention = rf"(?<![\w'\"]){re.escape(str(option))}(?!\w)(?:=(?=[\s,;)]|$))?"
         message = re.sub(mention, lambda _, option=option: spelling(option), message)  # type: ignore[misc]  # mypy cannot type the default
     return message
 

@@ -12,12 +12,22 @@ from numpy.typing import ArrayLike
 from baserate.analysis.findings import Findings, find, read_validation
 from baserate.analysis.plausibility import may_be_exact, rates_between
 from baserate.analysis.premise import largest_entry
-from baserate.analysis.reasons import Reason, about_confidence, about_zeros, contradiction, reasons_for, stakes
-from baserate.errors import InfeasibleRates
+from baserate.analysis.reasons import (
+    OF_POPULATION,
+    OPTIONS,
+    Reason,
+    about_confidence,
+    about_zeros,
+    contradiction,
+    reasons_for,
+    stakes,
+)
+from baserate.errors import InfeasibleRates, Option
 from baserate.inputs.validation import class_label
 from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.rates import Rates, RatesLike
+from baserate.result.facts import json_number
 from baserate.solving import Request, adjusted, known_rates, read_predictions, requested
 from baserate.support.summary import Summary
 
@@ -41,6 +51,8 @@ class Advice:
         The loss to adjust for.
     doubtful : bool
         Whether the stated rates and the predictions contradict each other, and nothing shows that the rates are right.
+    options : tuple of Option
+        The options that the summary and the reasons mention.
     """
 
     procedure: str
@@ -49,6 +61,22 @@ class Advice:
     rates: Rates
     loss: Loss
     doubtful: bool = False
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(option for option in OPTIONS if str(option) in repr(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """The advice as plain JSON values; None for numbers that are NaN or infinite."""
+        classes = None if self.rates.classes is None else [str(name) for name in self.rates.classes]
+        return {
+            "procedure": self.procedure,
+            "summary": self.summary,
+            "doubtful": self.doubtful,
+            "loss": repr(self.loss),
+            "rates": {"classes": classes} | self.rates.to_json(),
+            "reasons": [reason._asdict() | {"figure": json_number(reason.figure)} for reason in self.reasons],
+        }
 
     def __repr__(self) -> str:
         return self._summary("- ").text()
@@ -153,7 +181,7 @@ def _for_population(found: Findings, advice: Advice) -> Advice:
     j = largest_entry(n * rate - np.round(n * rate))
     says = (
         f"a rate of {rate[j]:.4g} of {class_label(found.known.classes, j)} would be {n * rate[j]:.2f} of these {n} "
-        "rows, so the rates are those of a population, and this advice is for Rates.of_population(rates)"
+        f"rows, so the rates are those of a population, and this advice is for {OF_POPULATION}"
     )
     return replace(advice, reasons=(Reason("population", float(rate[j]), says), *advice.reasons))
 
@@ -194,7 +222,7 @@ def _doubtful_advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
     known, loss, (p, weights) = found.known, found.best.loss, found.predictions
     if found.fits_population:
         summary = (
-            f"adjust to Rates.of_population(rates): {contradiction(found)}, but as rates of a population from which "
+            f"adjust to {OF_POPULATION}: {contradiction(found)}, but as rates of a population from which "
             "these rows are a sample they would agree with the predictions"
         )
         rates = Rates.of_population(known.estimate(), classes=known.classes)

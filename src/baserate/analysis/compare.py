@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from baserate.analysis.bootstrap import Bootstrap, sum_by_group
 from baserate.analysis.candidates import Candidate, candidates
 from baserate.analysis.comparison import NEW_ROWS, THESE_ROWS, Comparison, Evidence
-from baserate.analysis.comparison_notes import ZEROS, comparison_notes, few_groups
+from baserate.analysis.comparison_notes import OPTIONS, comparison_notes, few_groups
 from baserate.analysis.cross_fitting import LabelledRows
 from baserate.analysis.evaluation import Evaluation, Evaluator
 from baserate.analysis.measures import MeanLoss, as_metrics
 from baserate.analysis.procedure_names import ORIGINAL
-from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, warn
+from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, Option, warn
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_progress, is_number, quoted_name
 from baserate.inputs.vectors import two_columns
@@ -28,6 +28,7 @@ from baserate.solving import Request, known_rates, read_predictions, requested
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 _FIT_OPTIONS = ("tol", "max_passes")
+_GROUPS = Option("groups")
 
 
 def compare(
@@ -192,7 +193,7 @@ def _comparison(
         joint_high=found.joint_high,
         target=evaluator.target,
         reference=ORIGINAL,
-        options=tuple(option for option in (ZEROS,) if any(str(option) in note for note in notes)),
+        options=tuple(option for option in OPTIONS if any(str(option) in note for note in notes)),
         measures=measures,
         evidence=evidence,
     )
@@ -234,7 +235,7 @@ def _as_groups(groups: ArrayLike | None, n_rows: int, counts: BoolArray) -> Inde
     except TypeError:
         raise BadOption("groups mixes values that cannot be sorted, such as None and strings; convert them") from None
     if len(different) < 2:
-        raise BadOption("all rows are in one group; at least 2 groups are needed, or leave groups= out")
+        raise BadOption(f"all rows are in one group; at least 2 are needed, or leave {_GROUPS}= out", options=[_GROUPS])
     found = np.zeros(n_rows, dtype=np.intp)
     found[counts] = numbers
     return found

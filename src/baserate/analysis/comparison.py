@@ -16,6 +16,7 @@ from baserate.inputs import dataframes as frames
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.losses.base import Loss
 from baserate.progress import SILENT, Progress
+from baserate.result.facts import json_number
 from baserate.support.arrays import FloatArray
 from baserate.support.numbers import NumberFormat, format_column, number_format
 from baserate.support.summary import Summary, Table
@@ -161,6 +162,27 @@ class Comparison:
             columns[name] = [float(getattr(self, name)[cell]) for cell in cells]
         return columns
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything that the comparison shows, as plain JSON values; None for numbers that are NaN or infinite."""
+        columns = ("mean", "change", "low", "high", "joint_low", "joint_high")
+        return {
+            "target": self.target,
+            "reference": self.reference,
+            "confidence": self.confidence,
+            "measures": [
+                {
+                    "name": measure.name,
+                    "higher_is_better": measure.higher_is_better,
+                    "procedures": [
+                        {"procedure": name} | {one: json_number(getattr(self, one)[i, j]) for one in columns}
+                        for i, name in enumerate(self.procedures)
+                    ],
+                }
+                for j, measure in enumerate(self.measures)
+            ],
+            "notes": list(self.notes),
+        }
+
     def to_frame(self, backend: str | None = None) -> Any:
         """The table as a dataframe.
 
@@ -171,13 +193,15 @@ class Comparison:
         """
         return frames.from_columns(self.as_dict(), self.kind if backend is None else backend)
 
-    def table(self, j: int) -> Table:
+    def table(self, j: int, *, joint: bool = True) -> Table:
         """The table of one loss or metric, with one row per procedure.
 
         Parameters
         ----------
         j : int
             Number of its column in ``mean``.
+        joint : bool, default True
+            Whether the table has the joint intervals.
         """
         measure, base = self.measures[j], self.procedures.index(self.reference)
         direction = " (higher is better)" if measure.higher_is_better else ""
@@ -189,18 +213,19 @@ class Comparison:
         for i, (name, mean) in enumerate(zip(self.procedures, means, strict=True)):
             numbers = ["", "", ""]
             if i in others:
-                single, joint = (self.low[i, j], self.high[i, j]), (self.joint_low[i, j], self.joint_high[i, j])
-                numbers = [form(self.change[i, j]), _interval(form, *single), _interval(form, *joint)]
-            rows.append((name, mean, *numbers))
+                single, jointly = (self.low[i, j], self.high[i, j]), (self.joint_low[i, j], self.joint_high[i, j])
+                numbers = [form(self.change[i, j]), _interval(form, *single), _interval(form, *jointly)]
+            rows.append((name, mean, *numbers)[: 5 if joint else 4])
         level = f"{100 * self.confidence:.6g} % interval"
-        return Table((f"{measure.title}{direction}", "mean", "change", level, "joint interval"), rows)
+        header = (f"{measure.title}{direction}", "mean", "change", level, "joint interval")
+        return Table(header[: 5 if joint else 4], rows)
 
-    def legend(self) -> list[str]:
+    def legend(self, *, joint: bool = True) -> list[str]:
         """What the table and its procedures mean, one line each."""
         where = {THESE_ROWS: "batches like these rows, each adjusted by itself", NEW_ROWS: "new rows"}[self.target]
         base = [] if self.reference == self.procedures[0] else [f"changes: relative to {self.reference}"]
-        joint = "joint intervals: for all procedures at once, so also for the best one"
-        return [*procedure_names.legend(self.procedures), *base, f"intervals: of the change, for {where}", joint]
+        jointly = ["joint intervals: for all procedures at once, so also for the best one"] if joint else []
+        return [*procedure_names.legend(self.procedures), *base, f"intervals: of the change, for {where}", *jointly]
 
     def __repr__(self) -> str:
         return self._summary().text()

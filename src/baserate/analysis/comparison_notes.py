@@ -15,6 +15,9 @@ from baserate.result.text import counted
 from baserate.support.arrays import FloatArray
 
 ZEROS = Option("zeros", "1e-6")
+OPTIONS = (ZEROS, Option("loss", '"brier"'))
+"""The options that notes can mention, also those in the messages of errors."""
+
 FEW_GROUPS = 20
 """Intervals from fewer groups than this are unreliable."""
 
@@ -83,5 +86,5 @@ def _infinite(
             if made:
                 yield (
                     f"{name}: the {what} is infinite, because this procedure gave probability 0 to the class of "
-                    f"{counted(made, 'row')}; {ZEROS.name}= does not prevent that"
+                    f"{counted(made, 'row')}; {ZEROS} does not prevent that"
                 )

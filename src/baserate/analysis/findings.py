@@ -29,7 +29,7 @@ It is not 0.05: an error of 5 points in a batch of 1000 rows should be noticed i
 
 _CLEAR_ODDS = float(np.log(20.0))  # Rows that are this much more likely under the stated rates clear them of doubt.
 _ONE_VECTOR = ("exact", "population", "counts")  # Kinds of rates that have one best estimate.
-_PROBS_VAL, _Y_VAL = Option("probs_val"), Option("y_val")
+PROBS_VAL, Y_VAL = Option("probs_val"), Option("y_val")
 
 
 class Validation(NamedTuple):
@@ -143,7 +143,7 @@ def read_validation(probs_val: Any, y_val: ArrayLike | None, request: Request) -
     if probs_val is None and y_val is None:
         return None
     if probs_val is None or y_val is None:
-        raise BadOption(f"validation data needs both {_PROBS_VAL}= and {_Y_VAL}=", options=[_PROBS_VAL, _Y_VAL])
+        raise BadOption(f"validation data needs both {PROBS_VAL}= and {Y_VAL}=", options=[PROBS_VAL, Y_VAL])
     known = request.known
     one_column = request.rows.one_column
     p = read_predictions(requested(probs_val, known, classes=known.classes if one_column else None)).probs
@@ -151,7 +151,7 @@ def read_validation(probs_val: Any, y_val: ArrayLike | None, request: Request) -
     missing = np.flatnonzero(np.bincount(y, minlength=p.shape[1]) == 0)
     if missing.size:
         name = class_label(known.classes, int(missing[0]))
-        raise BadLabels(f"{_Y_VAL} has no rows of {name}; every class must occur", options=[_Y_VAL])
+        raise BadLabels(f"{Y_VAL} has no rows of {name}; every class must occur", options=[Y_VAL])
     return Validation(p, y)
 
 

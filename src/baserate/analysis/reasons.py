@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baserate.analysis.findings import LEVEL, Findings, PriorFindings
+from baserate.analysis.findings import LEVEL, PROBS_VAL, Y_VAL, Findings, PriorFindings
 from baserate.analysis.plausibility import LabelShiftCheck, expected_rise
+from baserate.errors import Option
 from baserate.inputs.validation import class_label
 from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.rates import Rates
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray
+
+_OLD_RATES, _ZEROS = Option("old_rates"), Option("zeros", "1e-6")
+OF_POPULATION = Option("Rates.of_population(rates)")
+OPTIONS = (_OLD_RATES, PROBS_VAL, Y_VAL, _ZEROS, OF_POPULATION, Option("loss", '"brier"'))
+"""What advice can mention that is written differently elsewhere, also in the messages of errors that it quotes."""
 
 _CONFIDENT = 0.999  # Adjustment hardly changes rows that give a class more than this.
 
@@ -82,7 +88,7 @@ def reasons_for(found: Findings, *, has_old_rates: bool) -> list[Reason]:
     else:
         obstacle = "not tested: it needs one vector of rates, and a rate set has none"
         if not has_old_rates:
-            obstacle = "impossible without the class rates in training; pass them as old_rates="
+            obstacle = f"impossible without the class rates in training; pass them as {_OLD_RATES}="
         reasons.append(Reason("prior", float("nan"), f"prior adjustment is {obstacle}"))
     return reasons
 
@@ -111,7 +117,10 @@ def _about_doubt(found: Findings) -> Reason:
     explanations = [wrong, "the model is not calibrated", "more than the class rates has changed"]
     if check is None:
         explanations.insert(1, changed)
-        remedy = "unlabelled rows cannot tell these apart; pass old_rates=, or validation data as probs_val= and y_val="
+        remedy = (
+            f"unlabelled rows cannot tell these apart; pass {_OLD_RATES}=, or validation data as {PROBS_VAL}= and "
+            f"{Y_VAL}="
+        )
     elif check.p_value > LEVEL:
         explanations.insert(0 if check.log_odds > 0 else 1, changed)
         remedy = "these rows are too few or too similar to tell these apart; count the classes of some of them"
@@ -185,7 +194,7 @@ def about_zeros(probs: FloatArray, loss: Loss) -> Reason:
     if n_zeros == 0:
         return Reason("zeros", 0.0, "0 probabilities are exactly 0")
     effect = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
-    says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass zeros=1e-6 to smooth them"
+    says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass {_ZEROS} to smooth them"
     return Reason("zeros", float(n_zeros), says)
 
 

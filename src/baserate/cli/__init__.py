@@ -13,6 +13,7 @@ import baserate
 from baserate.cli.bench import bench
 from baserate.cli.check import check
 from baserate.cli.demo import demo
+from baserate.cli.procedures import advise, compare
 from baserate.cli.study import study
 from baserate.cli.tables import adjust, apply, fit, prior
 from baserate.support.text import printable
@@ -48,5 +49,5 @@ def main(context: click.Context) -> None:
             stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
-for command in (adjust, fit, apply, prior, check, study, bench, demo):
+for command in (adjust, fit, apply, prior, check, compare, advise, study, bench, demo):
     main.add_command(command)

@@ -20,6 +20,7 @@ from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
 from baserate.result.text import counted
+from baserate.solving.request import class_names
 from baserate.support.text import shortened
 
 
@@ -35,6 +36,7 @@ Examples:
 @click.option("--rates", metavar="RATES", help="As in adjust; also show the result of adjusting to these rates.")
 @options.fitting
 @options.reading
+@options.classes
 @options.dialect
 @options.printing
 def check(source: tuple[str, ...], **given: Any) -> None:
@@ -49,20 +51,21 @@ def check(source: tuple[str, ...], **given: Any) -> None:
             named = None if known is None else classes_of_rates(known)
             table = RowSource(probs=call.files, progress=progress, named_classes=named, **call.row_options)
             rows = open_rows(table)
+            classes = class_names(rows, call.classes)
             found = check_rows(rows, table.reading)
         result = call.adjust(None) if known is not None and not found.faults else None
         if call["as_json"]:
-            print_json(_as_json(rows, found, result))
+            print_json(_as_json(rows, classes, found, result))
         elif not call["quiet"]:
-            print_lines(_lines(rows, found, result))
+            print_lines(_lines(rows, classes, found, result))
     if found.faults:
         sys.exit(1)
 
 
-def _lines(rows: Engine, found: RowCheck, result: Adjustment | None) -> list[str]:
+def _lines(rows: Engine, classes: tuple[Any, ...] | None, found: RowCheck, result: Adjustment | None) -> list[str]:
     assert rows.columns is not None
-    classes = rows.columns.classes or tuple(range(rows.n_classes))
-    means = ", ".join(f"{shortened(str(name))} {value:.4g}" for name, value in zip(classes, found.mean, strict=True))
+    names = range(rows.n_classes) if classes is None else classes
+    means = ", ".join(f"{shortened(str(name))} {value:.4g}" for name, value in zip(names, found.mean, strict=True))
     lines = [
         f"{rows.n_rows:,} rows, {rows.n_classes} classes",
         f"  columns with probabilities: {', '.join(shortened(str(name)) for name in rows.columns.names)}",
@@ -82,12 +85,14 @@ def _advice(fault: Fault) -> str:
     return respell(fault.advice, fault.options, as_command_line)
 
 
-def _as_json(rows: Engine, found: RowCheck, result: Adjustment | None) -> dict[str, Any]:
+def _as_json(
+    rows: Engine, classes: tuple[Any, ...] | None, found: RowCheck, result: Adjustment | None
+) -> dict[str, Any]:
     assert rows.columns is not None
     return {
         "rows": rows.n_rows,
         "columns": list(rows.columns.names),
-        "classes": None if rows.columns.classes is None else list(map(str, rows.columns.classes)),
+        "classes": None if classes is None else list(map(str, classes)),
         "faults": [
             {"what": fault.what, "n_rows": fault.n_rows, "first": fault.first, "advice": _advice(fault)}
             for fault in found.faults

@@ -34,12 +34,17 @@ _REPEATED = 1.0  # Seconds after a signal in which further signals count as repe
 
 # How an option of the library is spelled here, where that is not its name with dashes and its value after a space.
 _SPELLINGS = {
+    Option("Rates.of_population(rates)"): "--rates population:...",
     Option("bounded", "True"): "no --unbounded",
     Option("br.adjust_multilabel"): "a table with two columns, 1 - p and p, for each label, and adjust them one by one",
+    Option("br.advise"): "baserate advise",
+    Option("classes", "[...]"): "--classes NAME,NAME",
     Option("columns", "[...]"): "--columns NAME,NAME",
     Option("columns", "'name'"): "--columns NAME",
     Option("new_probs"): "IN",
+    Option("probs_val"): "--validation",
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
+    Option("y_val"): "--labels",
 }
 
 

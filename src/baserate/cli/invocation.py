@@ -14,7 +14,7 @@ from typing import Any
 
 from baserate.adjust import adjust
 from baserate.adjustment import Adjustment
-from baserate.cli.options import parse_columns
+from baserate.cli.options import parse_columns, parse_names
 from baserate.cli.output import print_result
 from baserate.cli.progress_bar import progress_bar
 from baserate.errors import BadFile, BadOption
@@ -27,7 +27,10 @@ from baserate.tables import Files
 
 # The values of options that a command does not have.
 _ABSENT = dict.fromkeys(
-    ["pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "quiet", "from_logits", "normalize"]
+    [
+        *("pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "classes", "quiet"),
+        *("from_logits", "normalize", "old_rates"),
+    ]
 )
 
 
@@ -52,8 +55,12 @@ class Invocation:
     @property
     def files(self) -> Files:
         """The input."""
-        paths = self._source[0] if len(self._source) == 1 else list(self._source)
-        return Files(paths, self["delimiter"], self["decimal"], self["pipe_format"])
+        return self.files_at(self._source)
+
+    def files_at(self, paths: tuple[str, ...]) -> Files:
+        """Files at some paths, read with the options of the input."""
+        where = paths[0] if len(paths) == 1 else list(paths)
+        return Files(where, self["delimiter"], self["decimal"], self["pipe_format"])
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -71,6 +78,16 @@ class Invocation:
         """The new rates."""
         return Rates.parse(self["rates"], self["confidence"], self["design_effect"])
 
+    @cached_property
+    def old_rates(self) -> Rates | None:
+        """The rates in training."""
+        return None if self["old_rates"] is None else Rates.parse(self["old_rates"], self["confidence"])
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes, if they were given."""
+        return parse_names(self["classes"], "--classes")
+
     def progress(self) -> AbstractContextManager[Progress]:
         """The progress bar of the command."""
         return progress_bar(self["tol"], quiet=bool(self["quiet"] or self["as_json"]))
@@ -86,6 +103,7 @@ class Invocation:
                 out=out,
                 tol=self["tol"],
                 max_passes=self["max_passes"],
+                classes=self.classes,
                 progress=progress,
                 **self.row_options,
             )

@@ -24,6 +24,7 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 source = click.argument("source", metavar="IN...", nargs=-1, required=True)
 
+old_rates = click.option("--old-rates", metavar="RATES", help="Class rates in the training of the classifier.")
 rates = click.option(
     "--rates",
     required=True,
@@ -59,7 +60,7 @@ fitting = combined(
     ),
 )
 
-reading = combined(
+row_reading = combined(
     click.option(
         "--columns",
         metavar="NAMES",
@@ -67,25 +68,38 @@ reading = combined(
         "by commas. A single column is the probability of the second of two classes. For NPZ files, the name of the "
         "matrix.  [default: the columns that match the class names in the rates]",
     ),
-    click.option("--weight", metavar="NAME", help="Column with row weights."),
+    click.option("--weight", "--weights", "weight", metavar="NAME", help="Column with row weights."),
     click.option("--from-logits", is_flag=True, help="The columns contain logits or log probabilities."),
     click.option("--normalize", is_flag=True, help="Divide each row by its sum first."),
     click.option("--zeros", type=float, metavar="AMOUNT", help="Add this to every probability first, such as 1e-6."),
-    click.option(
+)
+
+
+def confidence(of: str) -> Callable[[F], F]:
+    """The option --confidence, with what it is about."""
+    return click.option(
         "--confidence",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         default=0.95,
         show_default=True,
-        help="Confidence level for survey counts and rates of a population.",
-    ),
-    click.option(
-        "--design-effect",
-        type=float,
-        default=1.0,
-        show_default=True,
-        metavar="EFFECT",
-        help="Design effect of survey counts, at least 1. For clusters of m cases: 1 + (m - 1) * ICC.",
-    ),
+        help=f"Confidence level {of}.",
+    )
+
+
+design_effect = click.option(
+    "--design-effect",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="EFFECT",
+    help="Design effect of survey counts, at least 1. For clusters of m cases: 1 + (m - 1) * ICC.",
+)
+reading = combined(row_reading, confidence("for survey counts and rates of a population"), design_effect)
+classes = click.option(
+    "--classes",
+    metavar="NAMES",
+    help="Names of the classes, separated by commas, in the order of the columns. For a single column, the two names: "
+    "no,yes.  [default: from the names of the columns]",
 )
 dialect = combined(
     click.option("--delimiter", help="Separator of the columns of CSV files.  [default: comma; tab for .tsv]"),
@@ -97,8 +111,9 @@ pipe = click.option(
     type=click.Choice(["csv", "arrow", "parquet"]),
     help="Format of standard output.  [default: CSV if the input is CSV, else Arrow]",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 printing = combined(
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    as_json,
     click.option("--quiet", is_flag=True, help="Print only errors and warnings."),
 )
 extra_outputs = combined(
@@ -119,9 +134,14 @@ extra_outputs = combined(
 
 def parse_columns(text: str | None) -> str | list[str] | None:
     """The value of --columns as the argument ``columns`` of the library."""
-    if text is None or "*" in text:
-        return text
+    return text if text is not None and "*" in text else parse_names(text, "--columns")
+
+
+def parse_names(text: str | None, option: str) -> list[str] | None:
+    """The names between the commas of an option's value."""
+    if text is None:
+        return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise click.UsageError(f"--columns {text!r} contains no name; separate names by commas")
+        raise click.UsageError(f"{option} {text!r} contains no name; separate names by commas")
     return names

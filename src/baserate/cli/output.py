@@ -26,7 +26,7 @@ def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool
 
 def summary_lines(result: Result) -> list[str]:
     """The lines of a summary, with options as they are typed on the command line."""
-    return respell(text.summary(result).text(), [text.OF_POPULATION], as_command_line).split("\n")
+    return respell(text.summary(result).text(), text.OPTIONS, as_command_line).split("\n")
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:

@@ -14,7 +14,6 @@ from baserate.cli import options
 from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
 from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_lines
-from baserate.rates import Rates
 
 _UNCHANGED = "nothing was written, and OUT was not changed"
 
@@ -40,6 +39,7 @@ Exit codes:
 @options.out
 @options.fitting
 @options.reading
+@options.classes
 @options.extra_outputs
 @options.dialect
 @options.pipe
@@ -69,6 +69,7 @@ Examples:
 @options.rates
 @options.fitting
 @options.reading
+@options.classes
 @options.extra_outputs
 @options.dialect
 @options.printing
@@ -129,22 +130,24 @@ Example:
 @options.rates
 @options.out
 @options.reading
+@options.classes
 @options.extra_outputs
 @options.dialect
 @options.pipe
 @options.printing
-def prior(source: tuple[str, ...], old_rates: str, out: str, **given: Any) -> None:
+def prior(source: tuple[str, ...], out: str, **given: Any) -> None:
     """Prior probability adjustment: multiply by new rate over old rate, and normalise each row.
 
     This is correct if the classifier is calibrated for the old rates and only the rates have changed. The mean of the
     adjusted rows can differ from the new rates. IN, RATES and OUT are as in baserate adjust.
     """
     with handled_errors(_UNCHANGED, out):
-        call = Invocation(source, old_rates=old_rates, **given)
+        call = Invocation(source, **given)
         call.check_outputs(out)
-        old = Rates.parse(old_rates, given["confidence"])
+        assert call.old_rates is not None
         with call.progress() as progress:
-            result = prior_adjust(call.files, old, call.rates, out=out, progress=progress, **call.row_options)
+            shared = {"classes": call.classes, "progress": progress, **call.row_options}
+            result = prior_adjust(call.files, call.old_rates, call.rates, out=out, **shared)
         call.finish(result, out)
 
 

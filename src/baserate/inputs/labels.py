@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,58 @@ def as_columns(
 def _are_zeros_and_ones(y: NDArray[Any], classes: tuple[Any, ...]) -> bool:
     """Whether the labels are 0 and 1, and these are not names of classes."""
     return y.dtype.kind in "iubf" and bool(np.isin(y, (0, 1)).all()) and not {"0", "1"} & set(map(str, classes))
+
+
+def match_labels(values: Sequence[Any], classes: Sequence[Any], *, one_column: bool = False) -> list[int | None]:
+    """The number of the class that each of some values from a file stands for; None for a value that is no class.
+
+    A file may hold a name in another type than the columns have it: 1, 1.0, True and "1" can be the same class. A value
+    stands for the class with the same text, else for the only class with the same number.
+
+    Parameters
+    ----------
+    values : sequence
+    classes : sequence
+    one_column : bool
+        Whether the table has only the probability of the second of two classes. Then 0 and 1, or false and true, also
+        stand for the two classes, whatever their names, unless these are other numbers.
+
+    Examples
+    --------
+    >>> match_labels([1, 2.0, " 3", "03", "cat"], ["1", "2", "3"])
+    [0, 1, 2, 2, None]
+    >>> match_labels([0, "true", "fraud", "fine"], ["not fraud", "fraud"], one_column=True)
+    [0, 1, 1, None]
+    """
+    texts = {str(name).strip(): j for j, name in enumerate(classes)}
+    numbers: dict[Decimal, list[int]] = {}
+    for j, name in enumerate(classes):
+        if (number := _number(name)) is not None:
+            numbers.setdefault(number, []).append(j)
+    if one_column and all(numbers.get(Decimal(j), [j]) == [j] for j in (0, 1)):
+        numbers |= {Decimal(0): [0], Decimal(1): [1]}
+    return [_matching_class(value, texts, numbers) for value in values]
+
+
+def _matching_class(value: Any, texts: Mapping[str, int], numbers: Mapping[Decimal, list[int]]) -> int | None:
+    text = str(value).strip()
+    if text in texts:
+        return texts[text]
+    number = _number(text)
+    found = [] if number is None else numbers.get(number, [])
+    return found[0] if len(found) == 1 else None
+
+
+def _number(name: Any) -> Decimal | None:
+    """The number that a text means, without rounding; true and false are 1 and 0."""
+    text = str(name).strip()
+    if text.lower() in ("true", "false"):
+        return Decimal(text.lower() == "true")
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def _as_array(y: ArrayLike) -> NDArray[Any]:

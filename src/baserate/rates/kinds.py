@@ -71,7 +71,7 @@ class RatesBetween(Rates):
             return low
         raise BadRates(
             f"one rate per class is needed here, but only bounds are known ({self.describe().removeprefix(': ')}); "
-            "pass the rates themselves or Rates.exact(...)"
+            "pass one number for each class"
         )
 
     def describe(self) -> str:

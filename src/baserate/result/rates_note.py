@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from baserate.errors import Option
+
+ADVISE = Option("br.advise")  # what the note mentions that has another name on the command line
 _SIGMAS = 3.0  # A difference of this many standard deviations is worth a note.
 
 
@@ -44,5 +47,5 @@ def rates_note(about: dict[str, Any]) -> str | None:
     name = classes[j]["class"] if about["classes_named"] else f"class {j}"
     return (
         f"the predictions expect a rate of {before[j]:.4g} of {name}, not {wanted[j]:.4g}; if they are right instead, "
-        "the loss rises by about as much: see br.advise"
+        f"the loss rises by about as much: see {ADVISE}"
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from baserate.errors import Option
 from baserate.result.facts import facts, most_changed
-from baserate.result.rates_note import rates_note
+from baserate.result.rates_note import ADVISE, rates_note
 from baserate.support.numbers import format_column
 from baserate.support.summary import Summary, Table
 from baserate.support.text import printable, shortened
@@ -16,7 +16,10 @@ from baserate.support.text import printable, shortened
 if TYPE_CHECKING:
     from baserate.result.record import Result
 
-OF_POPULATION = Option("rates", "Rates.of_population(...)")  # an option that the text mentions
+OF_POPULATION = Option("rates", "Rates.of_population(...)")
+OPTIONS = (OF_POPULATION, ADVISE)
+"""What the text mentions that is written differently on the command line."""
+
 MAX_CLASSES = 12
 """Number of classes in a table; of more, those that changed most."""
 

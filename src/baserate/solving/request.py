@@ -24,7 +24,7 @@ from baserate.rates import Rates, RatesLike, as_known
 
 DEFAULT_STOP = Stop(1e-10, 500)
 
-_COLUMNS = Option("columns", "[...]")
+_CLASSES, _COLUMNS = Option("classes"), Option("columns", "[...]")
 _TOL, _MAX_PASSES = Option("tol"), Option("max_passes")
 
 
@@ -122,9 +122,11 @@ def class_names(
         return classes_of_one_column(None if rows.columns is None else rows.columns, named)
     if rows.columns is None or rows.one_column:
         return names
-    columns = rows.columns.names
-    if names is not None and names != columns and set(names) == set(columns):
-        raise BadOption(f"classes {quoted(names)} are the column names in another order; leave classes= out")
+    for what, own in (("column names", rows.columns.names), ("class names of the columns", rows.columns.classes)):
+        if names is not None and own is not None and names != own and set(names) == set(own):
+            raise BadOption(
+                f"{_CLASSES} {quoted(names)} are the {what} in another order; leave {_CLASSES}= out", options=[_CLASSES]
+            )
     return names or as_classes(rows.columns.classes, rows.n_classes)
 
 
