@@ -356,6 +356,72 @@ def test_classes_can_be_named_for_every_command_that_takes_rates(folder: Path) -
     assert "are the class names of the columns in another order; leave --classes out" in process.stderr
 
 
+def one_column(folder: Path) -> np.ndarray:
+    p = predictions()[:, 0]
+    pa.csv.write_csv(pa.table({"id": np.arange(len(p)), "p": p}), folder / "one.csv")
+    return np.column_stack([1 - p, p])
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        ("0.2", [0.8, 0.2]),
+        ("20%", [0.8, 0.2]),
+        ("exact:0.2", [0.8, 0.2]),
+        ("0.1..0.3", br.Rates.between([None, 0.1], [None, 0.3])),
+        ("..0.3", br.Rates.between([None, None], [None, 0.3])),
+        ("between:0.1..0.3", br.Rates.between([None, 0.1], [None, 0.3])),
+        ("population:0.2", br.Rates.of_population([0.8, 0.2])),
+        ("counts:12/60", br.Rates.from_counts([48, 12])),
+        ("0", [1.0, 0.0]),
+    ],
+)
+def test_one_number_is_the_rate_of_a_single_column(folder: Path, text: str, rates: Any) -> None:
+    known = br.adjust(one_column(folder), rates)
+    found = json.loads(run(folder, "fit", "one.csv", "--columns", "p", "--rates", text, "--json").stdout)
+    assert [one["class"] for one in found["classes"]] == ["not p", "p"]
+    for name, expected in (("shift", known.shift), ("achieved", known.rates)):
+        numbers = np.array([one[name] for one in found["classes"]], dtype=float)
+        np.testing.assert_allclose(numbers, np.where(np.isfinite(expected), expected, np.nan), atol=1e-9)
+
+
+def test_the_table_of_a_single_column_has_one_row(folder: Path) -> None:
+    p = one_column(folder)
+    options = ("one.csv", "--columns", "p")
+    printed = run(folder, "adjust", *options, "--rates", "0.2", "--out", "o.csv").stdout
+    assert re.search(r"\n  class +before +wanted +achieved +shift\n  p +0\.\d+ +0\.2000 +0\.2000 +\S+\n\n", printed)
+    assert "not p" not in printed
+    printed = run(folder, "fit", *options, "--classes", "no,yes", "--rates", "0.2").stdout
+    assert re.search(r"\n  yes +0\.\d+ +0\.2000", printed)
+    assert "\n  no " not in printed
+    assert f"mean: p {p[:, 1].mean():.4g}\n" in run(folder, "check", *options).stdout
+    old = ("--old-rates", "0.5", "--rates", "0.2", "--out", "ppa.csv")
+    run(folder, "prior", *options, *old)
+    known = br.prior_adjust(p, [0.5, 0.5], [0.8, 0.2]).probs[:, 1]
+    np.testing.assert_allclose(pa.csv.read_csv(folder / "ppa.csv")["p"].to_numpy(), known, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("one.csv", "--columns", "p", "--rates", "1.5"), "the rates '1.5' contain 1.5; a rate is between 0 and 1"),
+        (("one.csv", "--columns", "p", "--rates", "counts:4"), "write for example counts:4/50"),
+        (("one.csv", "--columns", "p", "--rates", "counts:5/4"), "count 5 of 4 cases"),
+        (("one.csv", "--columns", "p", "--rates", "some"), "'some', which is not a number"),
+        (
+            ("one.csv", "--rates", "0.2"),
+            "is the rate of the class of a single column; name that column by --columns NAME",
+        ),
+        (("in.csv", "--columns", "p_cat,p_dog", "--rates", "0.2"), "or pass one number for each class"),
+    ],
+)
+def test_errors_about_one_number_say_what_to_write(folder: Path, arguments: Any, message: str) -> None:
+    one_column(folder)
+    process = run(folder, "fit", *arguments, code=1)
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+
+
 def test_file_that_is_named_twice_is_an_error(folder: Path) -> None:
     before = (folder / "in.csv").read_bytes()
     for arguments in (("--save-shift", "in.csv"), ("--save-shift", "./x.html", "--report", "x.html")):

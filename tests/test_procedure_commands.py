@@ -332,6 +332,34 @@ class TestAdvise:
         assert "see baserate advise\n" in call("fit", "in.csv", "--rates", "cat=0.1,dog=0.9").stdout
 
 
+class TestSingleColumn:
+    def test_compare_and_advise_take_one_number(self, folder: Path) -> None:
+        options = ("--columns", "p", "--rates", "0.3", "--old-rates", "0.5", "--json")
+        known = br.compare(P, Y, [0.7, 0.3], [0.5, 0.5])
+        assert_same_numbers(json.loads(compared("one.csv", "--labels", "y", *options).stdout), known)
+        advice = br.advise(P, [0.7, 0.3], [0.5, 0.5], classes=["not p", "p"])
+        assert json.loads(advised("one.csv", *options).stdout)["summary"] == advice.summary
+
+    def test_a_rate_by_name_is_exact(self, folder: Path) -> None:
+        arguments = ("one.csv", "--columns", "p", "--old-rates", "0.5")
+        assert advised(*arguments, "--rates", "p=0.3").stdout == advised(*arguments, "--rates", "0.3").stdout
+
+    def test_labels_may_have_the_names_of_the_classes(self, folder: Path) -> None:
+        options = ("one.csv", "--columns", "p", "--rates", "0.3", "--json")
+        known = compared(*options, "--labels", "y").stdout
+        assert compared(*options, "--labels", "name", "--classes", "cat,dog").stdout == known
+        answer = compared(*options, "--labels", "name", code=1)
+        assert "is 'cat', which is not among the classes 'not p', 'p'" in answer.stderr
+        assert "name the classes of the columns as the labels do: --classes NAME,NAME" in answer.stderr
+
+    def test_suggested_rates_are_one_number(self, folder: Path) -> None:
+        last = advised("one.csv", "--columns", "p", "--rates", "0.9").stdout.splitlines()[-1]
+        typed = last.removeprefix("  - rates to adjust to until the rates have been checked: --rates ")
+        low, high = map(float, typed.split(".."))
+        assert 0 < low < P[:, 1].mean() < high == 0.9
+        call("fit", "one.csv", "--columns", "p", "--rates", typed)
+
+
 def run_in_terminal(columns: int, *arguments: str) -> list[str]:
     """The lines that a command prints to a terminal of this width, without its progress bar."""
     main_end, command_end = pty.openpty()

@@ -65,7 +65,8 @@ def check(source: tuple[str, ...], **given: Any) -> None:
 def _lines(rows: Engine, classes: tuple[Any, ...] | None, found: RowCheck, result: Adjustment | None) -> list[str]:
     assert rows.columns is not None
     names = range(rows.n_classes) if classes is None else classes
-    means = ", ".join(f"{shortened(str(name))} {value:.4g}" for name, value in zip(names, found.mean, strict=True))
+    listed = [f"{shortened(str(name))} {value:.4g}" for name, value in zip(names, found.mean, strict=True)]
+    means = ", ".join(listed[1:] if rows.one_column else listed)
     lines = [
         f"{rows.n_rows:,} rows, {rows.n_classes} classes",
         f"  columns with probabilities: {', '.join(shortened(str(name)) for name in rows.columns.names)}",

@@ -81,9 +81,8 @@ class HeldRows(NamedTuple):
         """The label of each row: the name of its class, or its number if the classes have no names."""
         found = self.rows.read_column(column)
         self._check_present(column, found.codes, "label")
-        assert self.rows.columns is not None
         names = self.classes or tuple(range(self.probs.shape[1]))
-        numbers = match_labels(found.values, names, one_column=len(self.rows.columns.names) == 1)
+        numbers = match_labels(found.values, names, one_column=self.rows.one_column)
         unknown = np.array([number is None for number in numbers], dtype=bool)[found.codes]
         if unknown.any():
             i = int(unknown.argmax())

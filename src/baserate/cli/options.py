@@ -31,7 +31,8 @@ rates = click.option(
     metavar="RATES",
     help="Class rates of these rows: exact rates cat=0.2,dog=0.8, bounds fraud=0.01..0.03, survey counts "
     "counts:cat=20,dog=80, rates of a population population:cat=0.2,dog=0.8, or a file: CSV (class,rate; "
-    "class,low,high; class,count) or JSON.",
+    "class,low,high; class,count) or JSON. With a single column, also one number: 0.05, 0.03..0.07, population:0.05 or "
+    "counts:4/50.",
 )
 out = click.option(
     "--out",

@@ -179,7 +179,8 @@ def _print_advice(found: Advice, held: HeldRows, *, as_json: bool) -> None:
     lines = repr(found).split("\n")
     if found.procedure in ("adjust", "check") and found.rates.to_json() != held.known.to_json():
         until = " until the rates have been checked" if found.procedure == "check" else ""
-        lines.append(f"  - rates to adjust to{until}: --rates {shlex.quote(_as_typed(found.rates))}")
+        typed = shlex.quote(_as_typed(found.rates, one_column=held.rows.one_column))
+        lines.append(f"  - rates to adjust to{until}: --rates {typed}")
     print_lines(_wrapped(lines))
 
 
@@ -195,7 +196,7 @@ def _spelling(option: Option) -> str:
     return as_command_line(option._replace(name="losses") if option.name == "loss" else option)
 
 
-def _as_typed(rates: Rates) -> str:
+def _as_typed(rates: Rates, *, one_column: bool) -> str:
     """Rates that advice can recommend, a population's or bounds, as the value of --rates."""
     if rates.kind == "population":
         prefix, texts = "population:", [f"{value:.10g}" for value in rates.estimate()]
@@ -203,6 +204,8 @@ def _as_typed(rates: Rates) -> str:
         # Rounded outwards: wider bounds are safe.
         low, high = (1e4 * bound for bound in rates.bounds())
         prefix, texts = "", [f"{a:.4g}..{b:.4g}" for a, b in zip(np.floor(low) / 1e4, np.ceil(high) / 1e4, strict=True)]
+    if one_column:
+        return prefix + texts[1]
     names = [] if rates.classes is None else [f"{name}=" for name in rates.classes]
     return prefix + ",".join(f"{name}{text}" for name, text in itertools.zip_longest(names, texts, fillvalue=""))
 
