@@ -132,8 +132,26 @@ def test_balls_are_solved_if_the_zeros_allow_them_and_rejected_otherwise(
     if nearest < radius:
         assert_certified(br.adjust(p, br.Rates.near(centre, radius)))
     else:
-        with pytest.raises(br.InfeasibleRates, match="would need a mean of at least"):
+        with pytest.raises(br.InfeasibleRates, match=r"would need a mean of at least|allow no rates within") as caught:
             br.adjust(p, br.Rates.near(centre, radius))
+        assert caught.value.wanted > caught.value.reachable
+
+
+def test_a_ball_is_rejected_although_each_group_of_classes_could_reach_it() -> None:
+    p = np.array(
+        [
+            [0.67, 0.0, 0.0, 0.07, 0.26],
+            [0.0, 0.2, 0.8, 0.0, 0.0],
+            [1.0, 0.0, 0.0, 0.0, 0.0],
+            [0.96, 0.0, 0.04, 0.0, 0.0],
+            [0.0, 0.0, 0.6, 0.2, 0.2],
+            [0.0, 0.7, 0.0, 0.0, 0.3],
+        ]
+    )
+    centre = [0.002, 0.232, 0.163, 0.007, 0.596]  # the nearest possible rates are at a distance of 0.2016
+    with pytest.raises(br.InfeasibleRates, match=r"allow no rates within 0\.2 of the stated ones; pass zeros=1e-6"):
+        br.adjust(p, br.Rates.near(centre, 0.2))
+    assert br.adjust(p, br.Rates.near(centre, 0.21)).converged
 
 
 def test_the_message_names_the_class_whose_bounds_are_impossible() -> None:

@@ -104,7 +104,8 @@ class InfeasibleRates(BaserateError):
     Attributes
     ----------
     classes : list
-        The blocked classes: together they can get at most ``reachable``, but need ``wanted``.
+        The blocked classes: together they can get at most ``reachable``, but need ``wanted``. For rates near a centre,
+        these may be weighted sums of the rates of all classes, and ``classes`` those with large weights.
     reachable, wanted : float
     """
 

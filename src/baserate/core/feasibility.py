@@ -47,13 +47,15 @@ class Supports:
 class Blockage:
     """Why rates cannot be reached: ``classes`` together get at most ``reachable``, but need at least ``wanted``.
 
-    ``n_rows`` is the number of rows that allow any of the classes.
+    ``n_rows`` is the number of rows that allow any of the classes. If ``weighted``, the two numbers are weighted sums
+    of the rates of all classes, with weights from 0 to 1, and ``classes`` are those with large weights.
     """
 
     classes: IndexArray
     reachable: float
     wanted: float
     n_rows: int
+    weighted: bool = False
 
 
 def diagnose(dual: Dual, survey: Survey, shift: FloatArray | None = None) -> Blockage | IndexArray | None:
@@ -102,12 +104,33 @@ def _blockage(dual: Dual, survey: Survey, supports: Supports, group: BoolArray) 
 
 
 def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray | None) -> Blockage | None:
-    """A group of classes that needs more than the rows can give it, among those with the largest shifts."""
+    """What needs more than the rows can give: a group of classes with the largest shifts, or a weighted sum."""
     ranks = -np.asarray(supports.plan.sum(axis=0) > 0, dtype=np.float64) if shift is None else shift
     groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
     found = [_blockage(dual, survey, supports, group) for group in groups]
-    worst = max(found, key=lambda one: one.wanted - one.reachable, default=None)
-    return worst if worst is not None and worst.wanted > worst.reachable + 1e-9 else None
+    if shift is not None and np.ptp(shift) > 0:
+        found.append(_weighted_blockage(dual, survey, supports, (shift - shift.min()) / np.ptp(shift)))
+    blocked = [one for one in found if one.wanted > one.reachable + 1e-9]
+    return max(blocked, key=lambda one: (not one.weighted, one.wanted - one.reachable), default=None)
+
+
+def _weighted_blockage(dual: Dual, survey: Survey, supports: Supports, weights: FloatArray) -> Blockage:
+    """The weighted sum of rates that the rows allow at most, and that the rate set needs at least.
+
+    A ball can be out of reach although no group of classes is. If it is, the shift grows in the direction that
+    separates the ball from the rates that are possible.
+    """
+    kept, large = dual.model.kept_classes, weights > 0.5
+    best = np.where(supports.allowed, weights, 0.0).max(axis=1)
+    least = dual.kept_rate_set.support(weights, survey.mean[kept])
+    rows = supports.allowed[:, large].any(axis=1)
+    return Blockage(
+        classes=kept[large],
+        reachable=float(supports.plan.sum(axis=1) @ best),
+        wanted=float(weights @ least),
+        n_rows=int(supports.n_rows[rows].sum()),
+        weighted=True,
+    )
 
 
 def _supports_of(model: RowModel, block: Block) -> Supports:

@@ -341,11 +341,17 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     digits = next((d for d in (6, 12) if f"{found.wanted:.{d}g}" != f"{found.reachable:.{d}g}"), 17)
     wanted, reachable = f"{found.wanted:.{digits}g}", f"{found.reachable:.{digits}g}"
     together, them = (" together", "them") if len(found.classes) > 1 else ("", "it")
-    raise InfeasibleRates(
+    reason = (
         f"{who} would need a mean of {least}{wanted}{together}, but only {found.n_rows} of "
-        f"{search.dual.rows.n_rows} rows give {them} a probability above 0, which allows at most "
-        f"{reachable}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or "
-        "correct the rates",
+        f"{search.dual.rows.n_rows} rows give {them} a probability above 0, which allows at most {reachable}"
+    )
+    if found.weighted:
+        ball = search.dual.kept_rate_set.ball
+        radius = 0.0 if ball is None else ball.radius
+        reason = f"the hard zeros of the predictions allow no rates within {radius:g} of the stated ones"
+    raise InfeasibleRates(
+        f"{reason}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the "
+        "rates",
         classes=[int(j) if names is None else names[j] for j in found.classes],
         reachable=found.reachable,
         wanted=found.wanted,
