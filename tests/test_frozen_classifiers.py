@@ -127,7 +127,6 @@ def test_adapt_takes_the_rates_that_adjust_takes(rates: Any) -> None:
     assert model.adjustment_.certificate.loss_reduction == pytest.approx(expected.certificate.loss_reduction)
 
 
-@pytest.mark.xfail(raises=BadRates, reason="adjust does not take one number for two classes yet")
 def test_a_single_number_is_the_rate_of_the_second_class() -> None:
     model = frozen(y=Y == 2).adapt(X, 0.2)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(0.2)

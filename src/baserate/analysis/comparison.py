@@ -53,7 +53,7 @@ class Evidence(NamedTuple):
         first, second = np.nan_to_num(found.first) * self.share, np.nan_to_num(found.second) * self.share**2
         added = second
         if self.target == THESE_ROWS:
-            added = np.maximum(first, 0.0) + 2 * second / (self.n_classes - 1) ** 2
+            added = np.maximum(first, 0.0) + 2 * second / (self.n_classes - 1)
         return bootstrap_intervals(self.groups, base, added, self.bootstrap, progress)
 
 
