@@ -52,16 +52,18 @@ def loss_id(value: object) -> str | None:
 
 
 def assert_certified(result: br.Adjustment, *, bounded: bool = True, relative: bool = False) -> None:
-    """Check what must hold for every converged result.
+    """Check what must hold for every converged result; residual, gap and sums may have rounding errors of float32.
 
     With ``relative`` the gap may grow with the objective, which reaches 1e10 for Power with a small beta.
     """
     certificate, a = result.certificate, result.probs
+    rounding = 1e-6 if a.dtype == np.float32 else 0.0
     assert result.converged
-    assert certificate.residual <= 1e-10
-    assert certificate.gap <= 1e-9 * (max(1.0, certificate.loss_reduction) if relative else 1.0)
+    assert certificate.residual <= 1e-10 + rounding
+    assert certificate.gap <= 1e-9 * (max(1.0, certificate.loss_reduction) if relative else 1.0) + rounding
     assert certificate.loss_reduction >= 0
-    assert np.abs(a.sum(axis=1) - 1).max() <= (1e-12 if bounded else 1e-12 * max(1, np.abs(a).max()))
+    sums = a.sum(axis=1, dtype=np.float64)
+    assert np.abs(sums - 1).max() <= (1e-12 if bounded else 1e-12 * max(1, np.abs(a).max())) + rounding
     if bounded:
         assert a.min() >= 0
     assert np.abs(result.rates - result.wanted).max() == certificate.residual

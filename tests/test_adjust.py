@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import assert_certified
+from support import assert_certified, kernel_setting
 
 import baserate as br
 
@@ -38,8 +38,86 @@ def test_every_array_like_gives_the_same_result(convert: Any) -> None:
 def test_every_float_type_is_accepted(dtype: type, accuracy: float) -> None:
     result = br.adjust(P.astype(dtype), R)
     assert_certified(result)
-    assert result.probs.dtype == np.float64
     np.testing.assert_allclose(result.probs, br.adjust(P, R).probs, rtol=0, atol=accuracy)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float16", "float32"), ("float32", "float32"), (">f4", "float32"), ("float64", "float64"), ("g", "float64")],
+)
+def test_the_answer_has_the_dtype_of_the_predictions(dtype: str, expected: str, kernels: str, order: Any) -> None:
+    p = np.array(P, dtype=dtype, order=order)
+    with kernel_setting(kernels):
+        result = br.adjust(p, R)
+        assert result.probs.dtype == np.dtype(expected)
+        assert result.probs.flags.f_contiguous == p.flags.f_contiguous
+        assert result.what_if(R[::-1]).probs.dtype == np.dtype(expected)
+        assert result.apply(p).dtype == np.dtype(expected)
+        assert result.apply(p[0]).dtype == np.dtype(expected)
+        assert br.prior_adjust(p, R, R[::-1]).probs.dtype == np.dtype(expected)
+        np.testing.assert_allclose(result.apply(p), result.probs, rtol=0, atol=1.2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+def test_whole_numbers_give_float64(dtype: Any) -> None:
+    result = br.adjust(np.eye(3, dtype=dtype)[[0, 0, 1, 2]], [0.4, 0.3, 0.3], loss="brier")
+    assert result.probs.dtype == np.float64
+    assert result.apply([1, 0, 0]).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("float32")])
+def test_another_dtype_can_be_requested(dtype: Any) -> None:
+    narrow = P.astype(np.float32)
+    assert br.adjust(P, R, dtype=dtype).probs.dtype == np.float32
+    assert br.adjust(narrow, R, dtype="float64").probs.dtype == np.float64
+    assert br.prior_adjust(P, R, R[::-1], dtype=dtype).probs.dtype == np.float32
+    assert br.additive(P, R, dtype=dtype).probs.dtype == np.float32
+    first, second = br.adjust_many([(P, R), {"probs": P, "rates": R, "dtype": "float64"}], dtype=dtype)
+    assert (first.probs.dtype, second.probs.dtype) == (np.float32, np.float64)
+    assert first.apply(P).dtype == np.float64
+    assert first.apply(P, dtype=dtype).dtype == np.float32
+    assert first.apply(narrow, dtype="float64").dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "half a float", ">f4", np.longdouble, 32, [1, 2]])
+def test_a_dtype_that_is_not_supported_is_refused(dtype: Any) -> None:
+    with pytest.raises(br.errors.BadOption, match="dtype must be 'float32', 'float64', or None") as caught:
+        br.adjust(P, R, dtype=dtype)
+    assert [option.name for option in caught.value.options] == ["dtype"]
+    with pytest.raises(br.errors.BadOption, match="dtype must be"):
+        br.adjust(P, R).apply(P, dtype=dtype)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
+@pytest.mark.parametrize("kernels", ["off", "always"])
+def test_the_shift_does_not_depend_on_the_dtype_of_the_answer(loss: str, kernels: str) -> None:
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(4), size=40_000).astype(np.float32)  # enough for a sample and an extrapolated step
+    known = br.Rates.between([0.1, 0.2, 0.2, 0.0], [0.15, 0.25, 0.3, 1.0])
+    for rates in (R, known):
+        with kernel_setting(kernels):
+            narrow, wide = (br.adjust(p, rates, loss=loss, dtype=dtype) for dtype in (None, "float64"))
+        np.testing.assert_array_equal(narrow.shift, wide.shift)
+        assert (narrow.n_passes, narrow.converged) == (wide.n_passes, True)
+        np.testing.assert_array_equal(narrow.probs, wide.probs.astype(np.float32))
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+def test_positive_probabilities_stay_positive_in_float32(kernels: str) -> None:
+    p = np.array([[1.0, 1e-300], [1.0, 1e-40], [0.5, 0.5], [0.2, 0.8]])
+    with kernel_setting(kernels):
+        result = br.adjust(p, [0.4, 0.6], dtype="float32")
+        smallest = np.finfo(np.float32).smallest_subnormal
+        assert result.probs.min() == smallest
+        assert result.apply(p, dtype="float32").min() == smallest
+    exact = br.adjust(p, [0.4, 0.6]).probs
+    small = exact < np.finfo(np.float32).tiny
+    assert (result.probs[small] >= exact[small]).all()  # rounded up, so that the loss of such a label does not rise
+    assert result.certificate.loss_reduction == pytest.approx(
+        br.adjust(p, [0.4, 0.6]).certificate.loss_reduction, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.bool_])

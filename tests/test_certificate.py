@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
-from support import Array, cases, kernel_setting, labelled_problems, loss_id, mean_loss
+from scipy.optimize import linear_sum_assignment, linprog
+from support import ALL_LOSSES, Array, cases, kernel_setting, labelled_problems, loss_id, mean_loss
 
 import baserate as br
 from baserate.losses import Loss
@@ -231,3 +231,119 @@ def test_a_rate_that_is_lost_in_rounding_does_not_make_the_guarantee_too_large()
         result = br.adjust(p, rates, sample_weight=weights)
     worst = least_fall(result.loss, p, result.probs, rates, rates, weights)
     assert 0.6 < result.certificate.loss_reduction <= worst + 1e-8  # as accurate as the linear program
+
+
+def falls_per_label(loss: Loss, before: Array, after: Array) -> list[Array]:
+    """The fall of the loss of each row if each of the classes is true; for log loss also by its usual formula."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = [losses_per_label(loss, before) - losses_per_label(loss, after)]
+        if isinstance(loss, br.losses.Log):
+            falls.append(np.log(after) - np.log(before))
+    # Labels with an infinite loss before and after are not considered. Labels with one after must be impossible.
+    return [np.nan_to_num(fall, nan=np.inf, posinf=np.inf, neginf=-1e9) for fall in falls]
+
+
+def worst_labels(fall: Array, counts: Array) -> float:
+    """The least mean fall over all labels with these numbers of rows per class, as an assignment problem."""
+    slots = np.repeat(np.arange(len(counts)), counts)
+    rows, columns = linear_sum_assignment(fall[:, slots])
+    return float(np.mean(fall[rows, slots[columns]], dtype=np.longdouble))
+
+
+def rows_with_extremes(rng: np.random.Generator, k: int, loss: Loss, tiny: float) -> Array:
+    """Nine ordinary rows, and three whose entries are 0 (if the loss can move them), ``tiny`` and 1e-40."""
+    rows = rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0])), size=12) + 1e-9
+    rows[9:] = np.eye(k)[rng.integers(k, size=3)]
+    rows[9] = np.maximum(rows[9], tiny)
+    rows[10] = np.maximum(rows[10], 1e-40)
+    rows[11] = np.maximum(rows[11], tiny if loss.pins_zeros else 0.0)
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
+
+
+def narrow_inputs(p: Array) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The same predictions in several forms whose adjusted predictions are float32 or float16, and options."""
+    names = [f"p{j}" for j in range(p.shape[1])]
+    frame = pd.DataFrame(p.astype(np.float32), columns=names)
+    return {
+        "float32 by row": (p.astype(np.float32), {}),
+        "float32 by column": (np.asfortranarray(p, dtype=np.float32), {}),
+        "float16": (p.astype(np.float16), {}),
+        "float64 to float32": (p, {"dtype": "float32"}),
+        "pandas": (frame, {}),
+        "pandas, float16": (frame.astype(np.float16), {}),
+        "pandas, float64 and float32": (frame.astype({"p0": np.float64}), {}),
+        "pandas, nullable": (frame.astype("Float32"), {}),
+        "polars": (pl.from_pandas(frame), {}),
+        "pyarrow": (pa.Table.from_pandas(frame), {}),
+    }
+
+
+FORMS = list(narrow_inputs(np.full((2, 2), 0.5)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
+def test_the_guarantee_holds_for_rounded_predictions(loss: Loss, k: int, kernels: str, form: str) -> None:
+    if kernels == "always" and loss.kernel is None:
+        pytest.skip("the loss has no kernel")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        # For Power(0.1), 1e-300 has a dual point of 1e270.
+        tiny = 1e-300 if not isinstance(loss, br.losses.Power) or loss.beta >= 1 - 1e-3 else 1e-9
+        p, counts = rows_with_extremes(rng, k, loss, tiny), rng.multinomial(12 - k, rng.dirichlet(np.ones(k))) + 1
+        probs, options = narrow_inputs(p)[form]
+        with kernel_setting(kernels), warnings.catch_warnings():
+            warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+            result = br.adjust(probs, counts / 12, loss=loss, normalize=True, **options)
+            exact = br.adjust(probs, counts / 12, loss=loss, normalize=True, dtype="float64")
+        before = np.asarray(probs, dtype=np.float64)
+        before = before / before.sum(axis=1, keepdims=True)
+        after = np.asarray(result.probs, dtype=np.float64)
+        size = 1.0 + float(np.nan_to_num(losses_per_label(loss, before), posinf=0.0).max())
+        for fall in falls_per_label(loss, before, after):
+            assert result.certificate.loss_reduction <= worst_labels(fall, counts) + ROUNDING * size
+        np.testing.assert_allclose(result.rates, after.mean(axis=0), rtol=0, atol=1e-15)
+        assert result.certificate.residual == pytest.approx(np.abs(after.mean(axis=0) - counts / 12).max(), abs=1e-15)
+        assert result.converged == exact.converged
+        if form != "pandas, float64 and float32":  # which kernels do not solve in one block
+            np.testing.assert_array_equal(result.dual_shift, exact.dual_shift)
+            assert result.n_passes == exact.n_passes
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
+@pytest.mark.parametrize("names", [["p0", "p1"], ["p1"]], ids=["two columns", "one column"])
+def test_the_guarantee_holds_for_the_rows_of_files(names: list[str], loss: str, dtype: Any, tmp_path: Path) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        p = np.append(rng.beta(0.5, 0.5, size=11), 1e-7).astype(dtype)
+        count = int(rng.integers(2, 11))
+        pq.write_table(pa.table({"p0": 1 - p, "p1": p}).select(names), tmp_path / "in.parquet")
+        options: dict[str, Any] = {"columns": names, "loss": loss, "normalize": True}
+        rates = br.Rates.exact([1 - count / 12, count / 12])
+        result = br.adjust(tmp_path / "in.parquet", rates, out=tmp_path / "out.parquet", **options)
+        out = pq.read_table(tmp_path / "out.parquet")
+        assert out.schema.types == [pa.from_numpy_dtype(dtype)] * len(names)
+        second = out["p1"].to_numpy().astype(np.float64)
+        first = out["p0"].to_numpy().astype(np.float64) if len(names) == 2 else 1 - second
+        after, before = np.column_stack([first, second]), np.column_stack([1 - p, p]).astype(np.float64)
+        before /= before.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(result.rates, after.mean(axis=0), rtol=0, atol=1e-15)
+        for fall in falls_per_label(result.loss, before, after):
+            assert result.certificate.loss_reduction <= worst_labels(fall, np.array([12 - count, count])) + 1e-11
+        fitted = br.adjust(tmp_path / "in.parquet", rates, **options)
+        assert fitted.certificate.loss_reduction == result.certificate.loss_reduction
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
+def test_the_guarantee_for_float32_is_only_lower_by_the_rounding(loss: str, kernels: str) -> None:
+    for k in (3, 60):  # kernels by row and by class
+        rng = np.random.default_rng(k)
+        p, rates = rng.dirichlet(np.ones(k), size=500).astype(np.float32), rng.dirichlet(np.full(k, 3.0))
+        with kernel_setting(kernels):
+            narrow, wide = (br.adjust(p, rates, loss=loss, dtype=dtype).certificate for dtype in (None, "float64"))
+        assert 0 < wide.loss_reduction - narrow.loss_reduction < 1e-7
+        assert narrow.gap < 1e-7
+        assert wide.gap < 1e-9

@@ -128,6 +128,31 @@ def test_dataframe_keeps_its_kind_index_names_and_dtypes() -> None:
     np.testing.assert_allclose(lazy.shift, known.shift, rtol=0, atol=1e-12)
 
 
+@pytest.mark.usefixtures("scheduler")
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("float16", "float32"), ("float32", "float32"), ("float64", "float64")]
+)
+def test_a_lazy_array_has_the_dtype_of_the_predictions(dtype: str, expected: str) -> None:
+    p = predictions().astype(dtype)
+    lazy, known = (br.adjust(rows, [0.2, 0.3, 0.5]) for rows in (da.from_array(p, chunks=(400, 3)), p))
+    for array in (lazy.probs, lazy.apply(da.from_array(p, chunks=(400, 3)))):
+        assert array.dtype == array.compute().dtype == expected
+        np.testing.assert_allclose(array.compute(), known.probs, rtol=0, atol=1.2e-7)
+    residual = np.abs(lazy.probs.mean(axis=0, dtype=float).compute() - lazy.wanted).max()
+    assert lazy.certificate.residual == pytest.approx(residual, rel=0, abs=1e-15)
+    assert lazy.certificate.loss_reduction == pytest.approx(known.certificate.loss_reduction, abs=1e-10)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_requested_dtype_is_that_of_lazy_rows() -> None:
+    array, ddf = da.from_array(predictions(), chunks=(400, 3)), dd.from_pandas(frame(), npartitions=4)
+    for rows, options in ((array, {}), (ddf, {"columns": "p_*"})):
+        lazy = br.adjust(rows, br.Rates.exact(list(RATES.values())), dtype="float32", **options)
+        for out in (lazy.probs, lazy.what_if([0.3, 0.3, 0.4]).probs, lazy.apply(rows, dtype="float32")):
+            dtypes = [out.dtype] if rows is array else list(out.dtypes)
+            assert set(dtypes) == {np.asarray(out.compute()).dtype} == {np.dtype("float32")}
+
+
 def test_partitions_may_be_empty_or_of_unknown_length(tmp_path: Path) -> None:
     p = predictions()
     p = p[np.argsort(p[:, 0])]

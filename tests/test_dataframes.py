@@ -64,6 +64,26 @@ def test_dtypes_are_kept(make: Any, dtype: str) -> None:
     assert after == before
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_requested_dtype_is_that_of_all_columns(make: Any, dtype: str) -> None:
+    frame = make(P.astype(np.float64 if dtype == "float32" else np.float32))
+    result = br.adjust(frame, RATES, dtype=dtype)
+    for out in (result.probs, result.what_if(RATES).probs, result.apply(frame, dtype=dtype)):
+        assert type(out) is type(frame)
+        assert matrix(out).dtype == dtype
+    np.testing.assert_array_equal(
+        matrix(result.probs), br.adjust(matrix(frame), RATES, classes=NAMES, dtype=dtype).probs
+    )
+    nullable = pd.DataFrame(P, columns=NAMES).astype("Float64")
+    assert set(br.adjust(nullable, RATES, dtype=dtype).probs.dtypes.astype(str)) == {dtype}
+
+
+def test_a_float32_dataframe_shares_its_memory_with_the_answer() -> None:
+    result = br.adjust(MAKE["pandas"](P.astype(np.float32)), RATES)
+    assert result.answer.dtype == np.float32
+    assert np.shares_memory(result.answer, result.probs["dog"].to_numpy())
+
+
 def test_mixed_and_nullable_dtypes_are_adjusted() -> None:
     frame = pd.DataFrame({"a": pd.array([1, 0, 0], dtype="Int64"), "b": np.float32([0, 0.5, 1]), "c": [0.0, 0.5, 0.0]})
     out = br.adjust(frame, [0.3, 0.4, 0.3], loss="brier").probs

@@ -192,6 +192,17 @@ def test_pyarrow_datasets_are_adjusted(tmp_path: Path) -> None:
     assert len(list((tmp_path / "folder").glob("*.parquet"))) == 2
 
 
+def test_a_requested_dtype_is_that_of_the_columns_of_files(tmp_path: Path) -> None:
+    for number, kind in enumerate((pa.float32(), pa.float64())):
+        dtype = kind.to_pandas_dtype()
+        path = write(table(90, dtype=np.float64 if dtype is np.float32 else np.float32), tmp_path / f"{number}.parquet")
+        result = br.adjust(path, RATES, out=tmp_path / "out.parquet", dtype=dtype)
+        result.apply(path, out=tmp_path / "again.parquet", dtype=dtype)
+        for name in ("out", "again"):
+            schema = pq.read_schema(tmp_path / f"{name}.parquet")
+            assert [schema.field(column).type for column in COLUMNS] == [kind] * 3
+
+
 def test_numpy_files_are_adjusted(tmp_path: Path) -> None:
     p = predictions(80, dtype=np.float32)
     known = br.adjust(p, list(RATES.values())).probs

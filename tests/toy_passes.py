@@ -52,7 +52,7 @@ class ListPasses(RowPasses):
         rows, logs = self._adjusted(block.rows, shift)
         mean = block.weights @ np.array(rows)
         divergence = shift @ mean - block.weights @ logs
-        return WrittenBlock(rows, () if check else WrittenSums(divergence, mean, np.zeros(())))
+        return WrittenBlock(rows, () if check else WrittenSums(divergence, mean, np.zeros(()), mean))
 
     def _adjusted(self, rows: list[list[float]], shift: Any) -> tuple[list[list[float]], list[float]]:
         scaled = [[p * exp(s) for p, s in zip(row, shift, strict=True)] for row in rows]

@@ -33,6 +33,7 @@ def adjust(
     classes: Sequence[Any] | None = None,
     columns: str | Sequence[Any] | None = None,
     out: Any = None,
+    dtype: Any = None,
     tol: float = 1e-10,
     max_passes: int = 500,
     progress: Progress | None = None,
@@ -80,6 +81,10 @@ def adjust(
     out : path-like, optional
         Where adjusted files go: a file, or a folder. Other columns are copied. The output appears when it is complete;
         without ``out``, files are fitted but not written.
+    dtype : "float32" or "float64", optional
+        The dtype of the adjusted predictions. By default it is that of ``probs``: float32 for float32 and float16, and
+        float64 for all others. Each column of a dataframe or file keeps its own floating dtype. All computations are in
+        float64, and the guarantee holds for the rounded predictions.
     tol : float, default 1e-10
         Largest error of a rate.
     max_passes : int, default 500
@@ -131,6 +136,7 @@ def adjust(
         classes=classes,
         columns=columns,
         out=out,
+        dtype=dtype,
         tol=tol,
         max_passes=max_passes,
         progress=progress,
@@ -184,6 +190,7 @@ def prior_adjust(
     classes: Sequence[Any] | None = None,
     columns: str | Sequence[Any] | None = None,
     out: Any = None,
+    dtype: Any = None,
     progress: Progress | None = None,
 ) -> Adjustment:
     """Prior probability adjustment (PPA): Bayes' rule from the class rates in training to the new ones.
@@ -198,7 +205,7 @@ def prior_adjust(
     old_rates, new_rates : float, array-like of shape (k,), dict or Rates
         Class rates in training, as the classifier saw them (after any resampling or class weights), and now. For rates
         that are not exactly known the best guess is used, and the guarantee holds for all possible ones.
-    sample_weight, from_logits, normalize, zeros, classes, columns, out, progress
+    sample_weight, from_logits, normalize, zeros, classes, columns, out, dtype, progress
         As in :func:`adjust`.
 
     Returns
@@ -226,6 +233,7 @@ def prior_adjust(
         classes=classes,
         columns=columns,
         out=out,
+        dtype=dtype,
         progress=progress,
     )
     return Adjustment.of(result)

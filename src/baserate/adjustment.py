@@ -61,6 +61,7 @@ class Adjustment(Result):
         columns: str | Sequence[Any] | None = None,
         whole: bool = False,
         out: Any = None,
+        dtype: Any = None,
         progress: Progress | None = None,
     ) -> Any:
         """Adjust other rows by the same shift.
@@ -84,6 +85,8 @@ class Adjustment(Result):
             Whether a dataframe is returned with all its columns, and not only those with probabilities.
         out : path-like, optional
             Where adjusted files go; required for files, and only allowed for them.
+        dtype : "float32" or "float64", optional
+            The dtype of the result; by default that of ``new_probs``, as in :func:`baserate.adjust`.
         progress : Progress, optional
             Receives progress updates.
 
@@ -104,6 +107,7 @@ class Adjustment(Result):
             from_logits=logits,
             columns=columns,
             out=out,
+            dtype=dtype,
             progress=progress,
             argument="new_probs",
             named_classes=self.classes,

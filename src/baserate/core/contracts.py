@@ -23,11 +23,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baserate.inputs.columns import Columns
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.progress import SILENT, Progress
+from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class Block:
     start : int
         Number of the first row in the whole input.
     scratch : array of shape (m, k), optional
-        Memory for these rows that keeps its values between passes until the adjusted rows are written.
+        Memory for these rows that keeps its values between passes until the adjusted rows are written. Its dtype is
+        that of the answer.
     cells : int array of shape (m,), optional
         The cell of each row, for rates per group; None if all rows share one shift.
     """
@@ -58,7 +61,7 @@ class Block:
     rows: Any
     weights: FloatArray
     start: int
-    scratch: FloatArray | None = None
+    scratch: NDArray[Any] | None = None
     cells: IndexArray | None = None
 
     def as_numpy(self) -> Block:
@@ -131,7 +134,7 @@ class FirstSums(NamedTuple):
 
 
 class WrittenSums(NamedTuple):
-    """Weighted sums over adjusted rows.
+    """Weighted sums over adjusted rows as they are returned, after rounding to the dtype of the answer.
 
     Attributes
     ----------
@@ -142,11 +145,14 @@ class WrittenSums(NamedTuple):
     shortfall : float
         How far the fall of the loss may be below the dual value, because the rows are not exactly those that belong to
         the shift; see :meth:`baserate.core.row_model.RowModel.shortfall`.
+    exact_mean : array of shape (k,)
+        Sum of the rows before rounding. The search uses it, so that the shift does not depend on the dtype.
     """
 
     divergence: FloatArray
     mean: FloatArray
     shortfall: FloatArray
+    exact_mean: FloatArray
 
 
 class WrittenBlock(NamedTuple):
@@ -255,6 +261,8 @@ class Engine(ABC):
     """Whether rows may have unequal weights."""
     dtype: np.dtype[Any] | None = None
     """The dtype of every block, if it is the same for all."""
+    answer_types: AnswerTypes = FLOAT64
+    """The dtypes of the adjusted rows."""
     columns: Columns | None = None
     """The columns of a table that hold the probabilities."""
     one_column: bool = False

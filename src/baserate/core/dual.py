@@ -64,11 +64,12 @@ class Written(NamedTuple):
     divergence: float
     mean: FloatArray
     shortfall: float
+    exact_mean: FloatArray
 
     @classmethod
     def of(cls, sums: WrittenSums) -> Written:
         """The means of all rows from their sums."""
-        return cls(float(sums.divergence), sums.mean, float(sums.shortfall))
+        return cls(float(sums.divergence), sums.mean, float(sums.shortfall), sums.exact_mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +141,10 @@ class Dual:
         return solved if isinstance(solved, SolvedBlock) else None
 
     def written_point(self, shift: FloatArray, written: Written) -> Point:
-        """The dual at a shift whose rows were written, without its curvature."""
-        mean = written.mean[self.model.kept_classes]
+        """The dual at a shift whose rows were written, without its curvature. Only its value has rounding errors."""
+        mean, returned = written.exact_mean[self.model.kept_classes], written.mean[self.model.kept_classes]
         wanted = self.kept_rate_set.support(shift, mean)
-        return Point(shift, written.divergence + float(shift @ (wanted - mean)), wanted, mean, NO_CURVATURE, 0.0)
+        return Point(shift, written.divergence + float(shift @ (wanted - returned)), wanted, mean, NO_CURVATURE, 0.0)
 
     def with_rows(self, rows: Engine) -> Dual:
         """The dual of other rows of the same kind, such as a sample."""

@@ -17,8 +17,10 @@ from baserate.core.contracts import DualSums
 from baserate.errors import BadProbabilities, InfeasibleRates, Option
 from baserate.inputs.reading import Naming, Reading
 from baserate.losses.base import NONNEGATIVE, Loss, inner
+from baserate.losses.log import Log
 from baserate.losses.softened import Softened
 from baserate.rates.sets import RateSet
+from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import FloatArray, IndexArray
 
 NO_CURVATURE = np.zeros((0, 0))
@@ -33,11 +35,13 @@ _ZEROS = Option("zeros", "1e-6")
 class AdjustedRows(NamedTuple):
     """Predictions, their dual points, and the adjusted rows, each of shape (m, k) for all classes.
 
-    Rows that need no adjustment are ``before`` itself.
+    ``after`` holds the adjusted rows as they are returned, and ``exact`` those before rounding, both in float64. Rows
+    that need no rounding are ``exact`` itself, and rows that need no adjustment are ``before`` itself.
     """
 
     before: FloatArray
     dual_points: FloatArray
+    exact: FloatArray
     after: FloatArray
 
 
@@ -59,6 +63,8 @@ class RowModel:
         level among the classes that it allows.
     softness : float
         Share of Brier loss that was mixed in to make a problem solvable in floating point; see ``Softened``.
+    answer_types : AnswerTypes
+        The dtypes to which adjusted rows are rounded.
     solved_loss : Loss
         The loss whose divergence is minimised: ``loss``, or its softened form.
     keeps_all_classes : bool
@@ -72,6 +78,7 @@ class RowModel:
     reading: Reading
     limit_levels: IndexArray | None = None
     softness: float = 0.0
+    answer_types: AnswerTypes = FLOAT64
 
     solved_loss: Loss = field(init=False)
     keeps_all_classes: bool = field(init=False)
@@ -139,7 +146,8 @@ class RowModel:
     def adjusted(self, raw: NDArray[Any], shift: FloatArray) -> AdjustedRows:
         """The adjustment of raw rows that were checked."""
         p, eta = self.read(raw)
-        return AdjustedRows(p, eta, self._adjusted(p, eta, shift))
+        exact = self._adjusted(p, eta, shift)
+        return AdjustedRows(p, eta, exact, self.answer_types.rounded(exact))
 
     def _adjusted(self, p: FloatArray, eta: FloatArray, shift: FloatArray) -> FloatArray:
         if not shift.any() and self.keeps_all_classes and self.limit_levels is None:
@@ -161,6 +169,8 @@ class RowModel:
 
         A difference that may be a rounding error of the losses themselves is not counted. Labels to which ``p`` gives
         probability 0 are not considered if their loss is infinite before and after.
+
+        Rows in float32 do not sum to 1 exactly; see :meth:`_cost_of_sums`.
         """
         eta = self.loss.link(rows.before) if self.softness else rows.dual_points
         old, new = self.kept(eta), self.kept(self.loss.link(rows.after))
@@ -171,7 +181,28 @@ class RowModel:
             fall = new - old - shift  # r_j - shift_j, up to a constant per row
             rounding = 8 * _EPS * (np.abs(new) + np.abs(old) + np.abs(shift))
             least = np.where(possible, fall + rounding, np.inf).min(axis=1)
-        return np.maximum(inner(np.where(possible, fall, 0.0), self.kept(rows.after)) - least, 0.0)
+        mean = inner(np.where(possible, fall, 0.0), self.kept(rows.after))
+        if rows.after is not rows.exact:
+            mean += self._cost_of_sums(rows)
+        return np.maximum(mean - least, 0.0)
+
+    def _cost_of_sums(self, rows: AdjustedRows) -> FloatArray:
+        """What is added to the shortfall of each row because the rounded rows do not sum to 1.
+
+        If the gradient is ``link + c``, the loss of a row with sum s contains ``c (s - 1)``. For log loss it is
+        ``-log p_y + s - 1``, but most libraries compute ``-log p_y``. The guarantee holds for both.
+        """
+        excess = rows.after.sum(axis=1) - 1.0
+        if isinstance(self.loss, Log):
+            return np.maximum(-excess, 0.0)
+        return (self._gradient_constant(rows.after) - self._gradient_constant(rows.before)) * excess
+
+    def _gradient_constant(self, q: FloatArray) -> FloatArray:
+        """What ``gradient`` has in addition to ``link``, for each row."""
+        if type(self.loss).link is Loss.link:
+            return np.zeros(len(q))
+        largest = np.arange(len(q)), q.argmax(axis=1)  # where neither of them is infinite
+        return self.loss.gradient(q)[largest] - self.loss.link(q)[largest]
 
     def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Adjusted rows of raw rows that were not checked yet."""
@@ -185,7 +216,7 @@ class RowModel:
             raise BadProbabilities(
                 f"{row} has no unbounded adjustment by this shift; fit with {_BOUNDED}", options=[_BOUNDED]
             )
-        return a
+        return self.answer_types.rounded(a)
 
     def check_support(self, eta: FloatArray, first_row: int, naming: Naming) -> None:
         """Reject rows that give probability only to classes of rate 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -57,7 +58,12 @@ class FilesEngine(Engine):
         if not is_table(source.probs):
             return None
         table = Table.open(
-            source.probs, source.choice, weight=source.sample_weight, others=source.other_columns, out=source.out
+            source.probs,
+            source.choice,
+            weight=source.sample_weight,
+            others=source.other_columns,
+            out=source.out,
+            dtype=source.answer_dtype,
         )
         names = table.columns.names
         if source.from_logits and len(names) == 1:
@@ -67,7 +73,7 @@ class FilesEngine(Engine):
         return cls(table)
 
     def __init__(self, table: Table) -> None:
-        from baserate.tables.conversion import numpy_dtype
+        from baserate.tables.conversion import answer_types, numpy_dtype
 
         self._table = table
         self.columns = table.columns
@@ -77,6 +83,7 @@ class FilesEngine(Engine):
         self.naming = table.naming
         schema = table.parts[0].schema
         self.dtype = np.result_type(*(numpy_dtype(schema.field(name).type) for name in table.columns.names))
+        self.answer_types = answer_types(table)
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
         self._staged: Staged | None = None
         self._sample: _Sample | None = None
@@ -136,7 +143,7 @@ class FilesEngine(Engine):
         return self._table.destination.path
 
     def reopen(self) -> Self:
-        return type(self)(Table(self._table.parts, self._table.columns, self._table.weight, None))
+        return type(self)(replace(self._table, destination=None))
 
     def sample(self, n_rows: int) -> Engine | None:
         if self._held is not None:
@@ -246,7 +253,7 @@ class FilesEngine(Engine):
 
         batches = list(placed.piece.read())
         table = pa.Table.from_batches(batches) if batches else self._table.parts[placed.part].schema.empty_table()
-        answer = np.empty((table.num_rows, self.n_classes), order="F")
+        answer = np.empty((table.num_rows, self.n_classes), self.answer_types.common, order="F")
         parts = []
         for block in self._cut(table, placed.start, block_values):
             rows, sums = task(block)

@@ -23,6 +23,7 @@ from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.inputs.validation import as_matrix, as_weights
 from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
+from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 
@@ -37,6 +38,13 @@ class MemoryEngine(Engine):
 
     The one array of the size of the input that it allocates is the answer. Until the answer is written, its memory
     is the scratch memory of the blocks.
+
+    Parameters
+    ----------
+    raw : array of shape (n, k)
+    weights : array of shape (n,), optional
+        They sum to 1. By default all are equal.
+    answer_types : AnswerTypes
     """
 
     name = "memory"
@@ -45,28 +53,30 @@ class MemoryEngine(Engine):
     @classmethod
     def open(cls, source: RowSource) -> Self:
         values, form = _values_and_form(source)
+        form = None if form is None else form.with_dtype(source.answer_dtype)
         one_column = form is not None and len(form.columns) == 1
         naming = NUMBERED if form is None else VectorNaming() if one_column else Naming(form.columns)
         if one_column:
             values = two_columns(values.reshape(-1), from_logits=source.from_logits, naming=naming)
         raw = as_matrix(values, what=source.argument, one_row=source.fitted)
-        rows = cls(raw, as_weights(source.sample_weight, len(raw)))
+        types = AnswerTypes.of_array(source.answer_dtype or raw.dtype) if form is None else form.answer_types
+        rows = cls(raw, as_weights(source.sample_weight, len(raw)), types)
         rows.form, rows.naming, rows.one_column = form, naming, one_column
         rows._is_one_row = np.ndim(values) == 1
         if form is not None and form.columns != (None,):
             rows.columns = Columns(form.columns, form.classes)
         return rows
 
-    def __init__(self, raw: NDArray[Any], weights: FloatArray | None) -> None:
+    def __init__(self, raw: NDArray[Any], weights: FloatArray | None, answer_types: AnswerTypes = FLOAT64) -> None:
         self.n_rows, self.n_classes = raw.shape
         self._raw = raw
         self._weights = weights
         self._is_one_row = False
         self.weighted = weights is not None
-        self.dtype = raw.dtype
+        self.dtype, self.answer_types = raw.dtype, answer_types
         # In the memory order of the input: columns of a dataframe stay columns.
         by_column = raw.flags.f_contiguous and not raw.flags.c_contiguous
-        self._answer = np.empty(raw.shape, dtype=np.float64, order="F" if by_column else "C")
+        self._answer = np.empty(raw.shape, dtype=answer_types.common, order="F" if by_column else "C")
 
     def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
         block_rows = rows_per_block(self.n_classes, block_values)
@@ -93,7 +103,7 @@ class MemoryEngine(Engine):
         return self._answer[0] if self._is_one_row else self._answer
 
     def reopen(self) -> Self:
-        again = type(self)(self._raw, self._weights)
+        again = type(self)(self._raw, self._weights, self.answer_types)
         again.form, again.naming, again.columns = self.form, self.naming, self.columns
         again.one_column = self.one_column
         return again

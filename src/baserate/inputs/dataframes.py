@@ -7,7 +7,7 @@ dataframe of the same kind: library, column names, index and dtypes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from baserate.errors import BadOption, BadProbabilities
 from baserate.inputs.class_names import matched_names
 from baserate.inputs.columns import COLUMN_LIST, ColumnSelection
 from baserate.inputs.validation import quoted, quoted_name
-from baserate.inputs.vectors import second_column
-from baserate.support.arrays import FloatArray, rounded
+from baserate.support.answer_types import AnswerTypes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,37 +52,52 @@ class Frame:
     native: Any = None
     whole: Any = None
 
-    def wrap_whole(self, answer: FloatArray) -> Any:
+    def wrap_whole(self, answer: NDArray[Any]) -> Any:
         """The dataframe that was passed, with the adjusted probabilities in the place of the predicted ones."""
         return replace_columns(self.whole, self.wrap(answer), self.columns)
 
-    def wrap(self, answer: FloatArray) -> Any:
-        """A dataframe of the same kind that holds the matrix ``answer``."""
+    @property
+    def numpy_dtypes(self) -> list[np.dtype[Any]]:
+        """The dtype in which each column is returned: floating ones are kept, all others become float64."""
+        if self.kind.is_pandas_like():
+            sizes = [min(dtype.itemsize, 8) if dtype.kind == "f" else 8 for dtype in self.native[1]]
+            return [np.dtype(f"f{size}") for size in sizes]
+        return [np.dtype(str(dtype).lower() if dtype.is_float() else np.float64) for dtype in self.dtypes]
+
+    @property
+    def answer_types(self) -> AnswerTypes:
+        """The dtypes of the adjusted rows."""
+        return AnswerTypes.of_columns(self.numpy_dtypes)
+
+    def with_dtype(self, dtype: np.dtype[Any] | None) -> Frame:
+        """The same with all columns of one dtype; None for no change."""
+        if dtype is None:
+            return self
         import narwhals as nw
 
-        if len(self.columns) == 1:
-            answer = second_column(answer, answer.dtype)[:, None]
+        narwhals_dtype = nw.Float32() if dtype == np.float32 else nw.Float64()
+        native = None if self.native is None else (self.native[0], (dtype,) * len(self.columns))
+        return replace(self, dtypes=(narwhals_dtype,) * len(self.columns), native=native)
+
+    def wrap(self, answer: NDArray[Any]) -> Any:
+        """A dataframe of the same kind that holds the matrix ``answer``, whose numbers are rounded already."""
+        import narwhals as nw
+
+        answer = answer[:, -len(self.columns) :]  # a single column holds the probabilities of the second class
         if self.kind.is_pandas_like():
             return self._wrap_pandas(answer)
-        narrow = [dtype.is_float() and dtype != nw.Float64 for dtype in self.dtypes]
-        arrays = {
-            name: rounded(answer[:, j], str(self.dtypes[j]).lower() if narrow[j] else np.float64)
-            for j, name in enumerate(self.columns)
-        }
+        columns = zip(self.columns, answer.T, self.numpy_dtypes, strict=True)
+        arrays = {name: np.ascontiguousarray(column, dtype=dtype) for name, column, dtype in columns}
         return nw.from_dict(arrays, backend=self.kind).to_native()
 
-    def _wrap_pandas(self, answer: FloatArray) -> Any:
+    def _wrap_pandas(self, answer: NDArray[Any]) -> Any:
         labels, native_dtypes = self.native
         pandas = self.kind.to_native_namespace()
         casts = {
             name: dtype
             for name, dtype in zip(labels, native_dtypes, strict=True)
-            if dtype.kind == "f" and str(dtype) != "float64"
+            if dtype.kind == "f" and str(dtype) != str(answer.dtype)
         }
-        if casts:
-            sizes = [8 * casts[name].itemsize if name in casts else 64 for name in labels]
-            columns = [rounded(answer[:, j], f"float{size}").astype(np.float64) for j, size in enumerate(sizes)]
-            answer = np.stack(columns, axis=1)
         frame = pandas.DataFrame(answer, columns=labels, index=self.index.copy(), copy=False)
         return frame.astype(casts) if casts else frame
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from baserate.inputs.columns import ColumnSelection
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.reading import Reading
-from baserate.inputs.validation import as_flag, as_smoothing
+from baserate.inputs.validation import as_dtype, as_flag, as_smoothing
 from baserate.inputs.vectors import Vector
 from baserate.progress import Progress
 
@@ -25,7 +27,7 @@ class RowSource:
     ----------
     probs : object
         An array, a dataframe, files, or a Dask collection.
-    sample_weight, from_logits, normalize, zeros, columns, out, progress
+    sample_weight, from_logits, normalize, zeros, columns, out, dtype, progress
         Options of :func:`baserate.adjust`.
     argument : str
         The name of the argument, for messages.
@@ -50,6 +52,7 @@ class RowSource:
     zeros: str | float = "keep"
     columns: str | Sequence[Any] | None = None
     out: Any = None
+    dtype: Any = None
     progress: Progress | None = None
     argument: str = "probs"
     named_classes: Sequence[Any] | None = None
@@ -64,6 +67,11 @@ class RowSource:
         return Reading(
             as_flag("from_logits", self.from_logits), as_flag("normalize", self.normalize), as_smoothing(self.zeros)
         )
+
+    @property
+    def answer_dtype(self) -> np.dtype[Any] | None:
+        """The dtype that the caller asked for, or None for that of the predictions."""
+        return as_dtype(self.dtype)
 
     @property
     def choice(self) -> ColumnSelection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from baserate.progress import SILENT, Progress
 from baserate.support.arrays import FloatArray
 from baserate.support.text import shortened
 
-_ZEROS = Option("zeros")
+_ZEROS, _DTYPE = Option("zeros"), Option("dtype")
 _TWO_COLUMNS = "for two classes pass np.column_stack([1 - p, p])"
 
 
@@ -85,6 +85,22 @@ def as_flag(name: str, value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise BadOption(f"{name} must be True or False, not {value!r}")
+
+
+def as_dtype(dtype: object) -> np.dtype[Any] | None:
+    """The dtype of the adjusted rows that a caller asked for: float32 or float64, or None for that of the input."""
+    if dtype is None:
+        return None
+    try:
+        found = np.dtype(dtype)  # type: ignore[call-overload]  # whatever a caller passed
+    except (TypeError, ValueError):
+        found = None
+    if found not in (np.float32, np.float64) or not found.isnative:
+        raise BadOption(
+            f"{_DTYPE} must be 'float32', 'float64', or None for that of the predictions, not {quoted_name(dtype)}",
+            options=[_DTYPE],
+        )
+    return cast("np.dtype[Any]", found)
 
 
 def as_progress(progress: object) -> Progress:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from baserate.errors import BadProbabilities
 from baserate.inputs.reading import FROM_LOGITS, NUMBERED, Naming
-from baserate.support.arrays import FloatArray, rounded
+from baserate.support.answer_types import AnswerTypes
 
 _MAX_EXCESS = 1e-5  # A probability may be above 1 by rounding errors of float32.
 
@@ -31,16 +31,16 @@ class Vector:
         (n,); (n, 1) for a matrix with one column; () for a single number.
     name : object
         Name of the Series, which is that of its class; None if it has none.
-    dtype : object
-        The narwhals dtype of a Series.
+    dtype : numpy.dtype
+        Of the adjusted probabilities.
     like : Series, optional
         An empty one of the same type; for pandas the one that was passed, because of its index.
     """
 
     kind: Any
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     name: Any = None
-    dtype: Any = None
     like: Any = None
 
     classes = None  # Whoever knows the rates names the classes.
@@ -52,14 +52,25 @@ class Vector:
         """The name of the Series, as that of a single column."""
         return (self.name,)
 
-    def wrap(self, answer: FloatArray) -> Any:
-        """The second column of a matrix in the form of the predictions."""
+    @property
+    def answer_types(self) -> AnswerTypes:
+        """The dtype of the adjusted probabilities."""
+        return AnswerTypes.of_columns([self.dtype])
+
+    def with_dtype(self, dtype: np.dtype[Any] | None) -> Vector:
+        """The same with another dtype; None for no change."""
+        if dtype is None:
+            return self
+        like = self.like.astype(str(dtype)) if self.kind is not None and self.kind.is_pandas_like() else self.like
+        return replace(self, dtype=dtype, like=like)
+
+    def wrap(self, answer: NDArray[Any]) -> Any:
+        """The second column of a matrix, whose numbers are rounded already, in the form of the predictions."""
+        values = np.ascontiguousarray(answer[:, 1], dtype=self.dtype)
         if self.kind is None:
-            values = second_column(answer, answer.dtype)
             return values.reshape(self.shape) if self.shape else values[0]
-        values = second_column(answer, str(self.dtype).lower() if self.dtype.is_float() else np.float64)
         if self.kind.is_pandas_like():
-            native = self.like.dtype if self.dtype.is_float() else None
+            native = self.like.dtype if self.like.dtype.kind == "f" else None
             return type(self.like)(values, index=self.like.index.copy(), name=self.name, dtype=native)
         return self._wrap_series(values)
 
@@ -69,16 +80,6 @@ class Vector:
         series = nw.new_series(self.name or "", values, backend=self.kind).to_native()
         is_array = self.kind.is_pyarrow() and not hasattr(self.like, "chunks")
         return series.combine_chunks() if is_array else series
-
-
-def second_column(answer: FloatArray, dtype: DTypeLike) -> NDArray[Any]:
-    """The probabilities of the second of two classes in a floating dtype; below 1 wherever the first is possible.
-
-    Readers take 1 minus this for the first class, which must not become 0 by rounding.
-    """
-    values = rounded(answer[:, 1], dtype)
-    at_one = (values == 1) & (answer[:, 0] > 0)
-    return np.where(at_one, np.nextafter(values, values.dtype.type(0)), values) if at_one.any() else values
 
 
 class VectorNaming(Naming):
@@ -95,10 +96,10 @@ def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None
     """
     series = None if isinstance(probs, (np.ndarray, list, tuple)) else _as_series(probs)
     if series is not None:
-        form = Vector(series.implementation, (len(series),), series.name or None, series.dtype, probs[:0])
-        if series.implementation.is_pandas_like():
-            form = replace(form, like=probs)
-        return _numbers(series.to_numpy(), what), form
+        values = _numbers(series.to_numpy(), what)
+        dtype = np.dtype(str(series.dtype).lower() if series.dtype.is_float() else np.float64)
+        like = probs if series.implementation.is_pandas_like() else probs[:0]
+        return values, Vector(series.implementation, values.shape, dtype, series.name or None, like)
     try:
         values = np.asarray(probs)
     except ValueError:  # rows of different lengths, which are reported when a matrix is made of them
@@ -106,7 +107,7 @@ def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None
     is_vector = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)
     if not is_vector or np.ma.getmaskarray(probs).any():
         return None
-    return _numbers(values.reshape(-1), what), Vector(None, values.shape)
+    return _numbers(values.reshape(-1), what), Vector(None, values.shape, AnswerTypes.of_array(values.dtype).common)
 
 
 def two_columns(p: NDArray[Any], *, from_logits: bool = False, naming: Naming = NUMBERED) -> NDArray[Any]:

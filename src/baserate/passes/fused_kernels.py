@@ -32,7 +32,11 @@ edges : array of shape (n_kept, n_kept)
 sums : array of shape (N_SUMS,)
     Other sums, at the positions below.
 rows : array of shape (n, k)
-    Filled by WRITE: the adjusted rows.
+    Filled by WRITE: the adjusted rows, in float64 or float32.
+rounded : array of shape (n_kept,), or None if ``rows`` is float64
+    Filled by WRITE: the weighted sum of the rows after rounding to float32. The divergence and the shortfall in
+    ``sums`` are then those of the rounded rows, while ``mean`` is that of the exact ones. The compiler removes the code
+    for float32 if it is None.
 
 Sums are added to what the arrays already contain. A pass returns DONE, or else a row in whose tile it found something
 that it cannot compute. The caller then uses NumPy for the block, which also writes the error message for invalid rows.
@@ -59,7 +63,8 @@ SURVEY, CURVATURE, WRITE = 1, 2, 4
 
 # Positions in ``sums``: the conjugate, the absolute values of its terms (for a bound on rounding errors), the offset of
 # the dual function, the number of hard zeros, the smallest positive probability, the divergence from the predictions to
-# the adjusted rows (only for the Brier score), and the shortfall of the adjusted rows (see ``RowModel.shortfall``).
+# the adjusted rows (for log loss, only what rounding to float32 adds to it), and the shortfall of the adjusted rows
+# (see ``RowModel.shortfall``).
 VALUE, SIZE, OFFSET, ZEROS, LOWEST, MOVED, SHORT, N_SUMS = 0, 1, 2, 3, 4, 5, 6, 7
 
 DONE = -1
@@ -86,6 +91,7 @@ LANES = 64
 _SMALL, _LARGE = 1e-290, 1e290  # A row sum outside this range has lost digits or is about to.
 _TINY = 2.2250738585072014e-308  # The smallest normal number: under log loss, positive probabilities are not less.
 _EPS = 2.220446049250313e-16
+_TINY32, _STEP32 = 1.1754943508222875e-38, 1.401298464324817e-45  # The smallest normal and positive float32 numbers.
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
@@ -184,6 +190,58 @@ def _store(a, keep, start, rows):
             rows[start + r, keep[c]] = a[c, r]
 
 
+@_inlined_part
+def _to_float32(v):
+    """A probability rounded to float32, as float64; see :func:`baserate.support.answer_types.round_to`."""
+    b = np.float64(np.float32(v))
+    return b + _STEP32 if b < v < _TINY32 else b
+
+
+@_inlined_part
+def _round_tile(a, w, rounded):
+    """Round the adjusted rows of a tile to float32, and add them to ``rounded``."""
+    n_kept, lanes = a.shape
+    for c in range(n_kept):
+        total = 0.0
+        for r in range(lanes):
+            a[c, r] = _to_float32(a[c, r])
+            total += w[r] * a[c, r]
+        rounded[c] += total
+
+
+@_inlined_part
+def _round_log_tile(a, w, log_z, centre, excess, gain, least, rounded, sums):
+    """The same for log loss, which also needs divergence and shortfall. The other arguments are scratch arrays.
+
+    The exact row belongs to the shift. So with ``e_j = log(rounded_j / exact_j)``, the fall of the loss minus the shift
+    is ``e_j`` plus a constant of the row. ``e`` is at most 6e-8 in size, so two terms of its series are enough. It
+    counts as 0 for numbers that were rounded up, where it is larger.
+    """
+    n_kept, lanes = a.shape
+    for r in range(lanes):
+        excess[r] = -1.0  # the sum of the rounded row, minus 1
+        gain[r] = 0.0  # the mean of e under the rounded row
+        least[r] = np.inf
+    for c in range(n_kept):
+        for r in range(lanes):
+            v = a[c, r]
+            b = _to_float32(v)
+            e = (b - v) / v if v >= _TINY32 else 0.0
+            e -= 0.5 * e * e
+            excess[r] += b
+            gain[r] += b * e
+            least[r] = e if v > 0.0 and e < least[r] else least[r]
+    moved, short = 0.0, 0.0
+    for r in range(lanes):
+        added = gain[r] - excess[r] * (log_z[r] + centre + 1.0)
+        missing = added - least[r] + max(excess[r], 0.0)
+        moved += w[r] * added
+        short += w[r] * missing if missing > 0.0 else 0.0
+    sums[MOVED] += moved
+    sums[SHORT] += short
+    _round_tile(a, w, rounded)
+
+
 @_part
 def _logs(x, out, spare, whole, bits):
     """Write the logarithms of ``x`` to ``out``. The numbers must be positive and not denormal.
@@ -214,7 +272,9 @@ def _logs(x, out, spare, whole, bits):
         out[r] = e * 0.6931471805599453 + (2.0 * u + 2.0 * u * q * series)
 
 
-def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+def _log_pass(
+    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows, rounded
+):
     """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``.
 
     It needs one exponential per class, which the caller has computed, and one logarithm per row.
@@ -264,6 +324,8 @@ def _log_pass(raw, weights, factor, centre, keep, smoothing, tolerance, lanes, t
                     a[c, r] = _TINY if small else a[c, r]
             if n_lost > 0:
                 return start
+            if rounded is not None:
+                _round_log_tile(a, w, log_z, centre, tile[0], tile[1], z, rounded, sums)
             _store(a, keep, start, rows)
         if todo & CURVATURE:
             _add_edges(a, w, z, edges)
@@ -279,7 +341,9 @@ def _shortfall_rounding(half):
     return 8.0 * _EPS * (4.0 + 2.0 * largest)
 
 
-def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+def _brier_pass(
+    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows, rounded
+):
     """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``.
 
     ``theta`` makes the row sum to 1. It is found by Newton's method in all lanes at the same time.
@@ -358,6 +422,8 @@ def _brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, 
         sums[VALUE] += value
         sums[SIZE] += size
         if todo & WRITE:
+            if rounded is not None:
+                _round_tile(a, w, rounded)
             _store(a, keep, start, rows)
             for r in range(lanes):
                 total[r] = 0.0  # from here on the mean of r_j - shift_j, up to a constant of the row
@@ -417,7 +483,7 @@ def _load_row(raw, weights, i, x, smoothing, tolerance, before, lowest, sums, su
 
 
 def _wide_log_pass(
-    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows
+    raw, weights, factor, centre, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows, rounded
 ):
     """One pass for log loss with many classes. The inner loops run over classes, and all classes must be kept."""
     n, k = raw.shape
@@ -444,6 +510,21 @@ def _wide_log_pass(
                 mean[j] += weights[i] * a
             if n_lost > 0:
                 return i
+            if rounded is not None:  # as in _round_log_tile
+                excess, gain, least = -1.0, 0.0, np.inf
+                for j in range(k):
+                    v = max(x[j] * factor[j] / z, _TINY if x[j] > 0.0 else 0.0)
+                    b = _to_float32(v)
+                    e = (b - v) / v if v >= _TINY32 else 0.0
+                    e -= 0.5 * e * e
+                    excess += b
+                    gain += b * e
+                    least = e if v > 0.0 and e < least else least
+                    rows[i, j] = b
+                    rounded[j] += weights[i] * b
+                added = gain - excess * (log_z + 1.0)
+                sums[MOVED] += weights[i] * added
+                sums[SHORT] += weights[i] * max(added - least + max(excess, 0.0), 0.0)
         else:
             for j in range(k):
                 mean[j] += x[j] * factor[j] * (weights[i] / z)
@@ -452,7 +533,9 @@ def _wide_log_pass(
     return DONE
 
 
-def _wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows):
+def _wide_brier_pass(
+    raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows, rounded
+):
     """One pass for the Brier score with many classes. The inner loops run over classes; all classes must be kept."""
     n, k = raw.shape
     x, a, lowest = np.empty(k), np.empty(k), np.full(k, 2.0)
@@ -491,6 +574,12 @@ def _wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, lanes, t
             mean[j] += weights[i] * v
             value += v * (2.0 * (x[j] + half[j]) - v)
             moved += (v - x[j]) * (v - x[j])
+        if rounded is not None and todo & WRITE:
+            moved = 0.0
+            for j in range(k):
+                a[j] = _to_float32(a[j])
+                rounded[j] += weights[i] * a[j]
+                moved += (a[j] - x[j]) * (a[j] - x[j])
         sums[VALUE] += weights[i] * value
         sums[SIZE] += weights[i] * abs(value)
         sums[MOVED] += weights[i] * moved
@@ -659,8 +748,8 @@ PASSES = {"log": _log_pass, "brier": _brier_pass, "log wide": _wide_log_pass, "b
 
 
 @functools.cache
-def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
-    """The compiled pass for a loss and a dtype, from the cache on disk if it is there.
+def compiled(name: str, dtype: np.dtype[Any], answer_dtype: np.dtype[Any]) -> Callable[..., int]:
+    """The compiled pass for a loss and the dtypes of predictions and adjusted rows, from the cache if it is there.
 
     One signature is used for all memory layouts, also of read-only arrays. A signature per layout would save less time
     than the second that each additional compilation takes.
@@ -673,7 +762,8 @@ def compiled(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
         types.float64,
         types.Array(types.intp, 1, "C", readonly=True),
         *(types.float64, types.float64, types.intp, types.intp),
-        *(vector, vector, table, vector, types.Array(types.float64, 2, "A")),
+        *(vector, vector, table, vector, types.Array(from_dtype(answer_dtype), 2, "A")),
+        types.none if answer_dtype == np.float64 else vector,
     )
     return _from_cache_or_compiler(PASSES[name], signature)
 

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baserate.core.contracts import (
     Block,
@@ -75,7 +76,7 @@ class LossKernel(ABC):
 
     @abstractmethod
     def divergence(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> FloatArray:
-        """The divergence of the adjusted rows from the predictions."""
+        """The divergence of the adjusted rows, whose mean is ``mean``, from the predictions."""
 
 
 class LogKernel(LossKernel):
@@ -95,7 +96,8 @@ class LogKernel(LossKernel):
         return SurveySums(mean, np.zeros(()), np.asarray(sums.zeros), np.asarray(ceiling), weights @ weights)
 
     def divergence(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> FloatArray:
-        return np.asarray(shift @ mean - sums.value)  # by Fenchel's identity, with conj(link(p)) = 0
+        # By Fenchel's identity, with conj(link(p)) = 0. The last term is what rounding adds.
+        return np.asarray(shift @ mean - sums.value + sums.divergence)
 
 
 class BrierKernel(LossKernel):
@@ -123,6 +125,7 @@ class _PassResult(NamedTuple):
     mean: FloatArray
     curvature: FloatArray
     sums: KernelSums
+    rounded_mean: FloatArray | None  # None if the rows are float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,7 @@ class NumbaPasses(RowPasses):
 
     @property
     def solves_blocks(self) -> bool:  # type: ignore[override]  # a property of the instance here
-        return not self._is_wide
+        return not self._is_wide and self._writes_rows
 
     def with_model(self, model: RowModel) -> RowPasses:
         if not _supports(model):
@@ -175,29 +178,28 @@ class NumbaPasses(RowPasses):
         return _dual_sums(done)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
-        fused = _fused()
-        rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
+        fused, rows = _fused(), self._space_for_rows(block)
         todo = fused.WRITE | (fused.SURVEY if check else 0)
         unchanged = not shift.any()  # NumPy returns such rows without rounding error
-        done = None if unchanged else self._run(block, shift, todo, False, rows)
+        done = None if unchanged or not self._writes_rows else self._run(block, shift, todo, False, rows)
         if done is None:
             return self._write_in_numpy(block, shift, check, rows)
         if check:
             return WrittenBlock(rows, ())
-        return WrittenBlock(rows, self._written_sums(done.sums, shift, done.mean))
+        return WrittenBlock(rows, self._written_sums(done.sums, shift, done.mean, done.rounded_mean))
 
     def solve(self, block: Block, rates: FloatArray, target: Target) -> WrittenBlock | None:
         fused, k = _fused(), len(rates)
-        run, advance = fused.compiled(self.kernel.name, self.dtype), fused.compiled_advance()
+        rows = self._space_for_rows(block)
+        run, advance = fused.compiled(self.kernel.name, self.dtype, rows.dtype), fused.compiled_advance()
         is_brier, relative = self.kernel.name == "brier", relative_tolerance(target.tol)
-        rows = np.empty(block.rows.shape) if block.scratch is None else block.scratch
         shift, before, mean = np.zeros(k), np.zeros(k), np.zeros(k)
         prepared, centre = self.kernel.prepared(shift)
         edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), fused.initial_state(), fused.initial_sums()
         state[fused.CENTRE] = centre
-        todo, n_passes = fused.SURVEY, 0
+        todo, n_passes, rounded = fused.SURVEY, 0, _sums_of_rounded_rows(rows, k)
         while todo >= 0 and n_passes < EASY_PASSES:
-            where = (before, mean, edges, sums, rows)
+            where = (before, mean, edges, sums, rows, rounded)
             stopped = run(
                 block.rows, block.weights, prepared, state[fused.CENTRE], self.model.kept_classes, *self._limits,
                 fused.LANES, todo, *where,
@@ -212,13 +214,30 @@ class NumbaPasses(RowPasses):
         if todo != fused.DONE:
             return None
         found = KernelSums(*sums)._replace(offset=state[fused.FIRST_OFFSET])
-        written = self._written_sums(found, shift, mean)
+        written = self._written_sums(found, shift, mean, rounded)
         survey = self.kernel.survey(found, before, block.weights)
         return WrittenBlock(rows, SolvedBlock(shift, n_passes, survey, written))
 
-    def _written_sums(self, sums: KernelSums, shift: FloatArray, mean: FloatArray) -> WrittenSums:
-        divergence, shortfall = self.kernel.divergence(sums, shift, mean), np.asarray(sums.shortfall)
-        return WrittenSums(divergence, self.model.per_class(mean, fill=0.0), shortfall)
+    def _written_sums(
+        self, sums: KernelSums, shift: FloatArray, mean: FloatArray, rounded_mean: FloatArray | None
+    ) -> WrittenSums:
+        returned = mean if rounded_mean is None else rounded_mean
+        divergence, shortfall = self.kernel.divergence(sums, shift, returned), np.asarray(sums.shortfall)
+        of_all_classes, exact = (self.model.per_class(one, fill=0.0) for one in (returned, mean))
+        return WrittenSums(divergence, of_all_classes, shortfall, exact)
+
+    def _space_for_rows(self, block: Block) -> NDArray[Any]:
+        """Memory for the adjusted rows of a block: that of the answer if it is there."""
+        dtype = self.model.answer_types.common
+        if block.scratch is not None and block.scratch.dtype == dtype:
+            return block.scratch
+        return np.empty(block.rows.shape, dtype)
+
+    @property
+    def _writes_rows(self) -> bool:
+        """Whether the kernels can write the adjusted rows: all columns have one dtype, which is float32 or float64."""
+        types = self.model.answer_types
+        return types.columns is None and types.common in (np.float32, np.float64)
 
     @property
     def _is_wide(self) -> bool:
@@ -234,7 +253,7 @@ class NumbaPasses(RowPasses):
     def _in_numpy(self, block: Block, task: Callable[[Block], Any]) -> Any:
         return total(map(task, block.split(rows_per_block(self.model.n_classes))))
 
-    def _write_in_numpy(self, block: Block, shift: FloatArray, check: bool, rows: FloatArray) -> WrittenBlock:
+    def _write_in_numpy(self, block: Block, shift: FloatArray, check: bool, rows: NDArray[Any]) -> WrittenBlock:
         sums = []
         for piece in block.split(rows_per_block(self.model.n_classes)):
             written = self.fallback.write(piece, shift, check=check)
@@ -244,7 +263,7 @@ class NumbaPasses(RowPasses):
         return WrittenBlock(rows, total(sums))
 
     def _run(
-        self, block: Block, shift: FloatArray, todo: int, curvature: bool, rows: FloatArray = NO_CURVATURE
+        self, block: Block, shift: FloatArray, todo: int, curvature: bool, rows: NDArray[Any] | None = None
     ) -> _PassResult | None:
         """One compiled pass over a block; None if it cannot compute the pass or met a row that is not a prediction."""
         if not self.kernel.supports(shift):
@@ -256,10 +275,13 @@ class NumbaPasses(RowPasses):
             todo, rows = todo | fused.WRITE, np.empty(block.rows.shape)
         elif curvature:
             todo, edges = todo | fused.CURVATURE, np.zeros((n_kept, n_kept))
+        if rows is None:  # in the dtype of the answer, so that one compiled pass can do everything
+            rows = np.empty((0, 0), self.model.answer_types.common if self._writes_rows else np.float64)
+        rounded = _sums_of_rounded_rows(rows, n_kept)
         name = f"{self.kernel.name} wide" if self._is_wide else self.kernel.name
-        stopped = fused.compiled(name, self.dtype)(
+        stopped = fused.compiled(name, self.dtype, rows.dtype)(
             block.rows, block.weights, *self.kernel.prepared(shift), self.model.kept_classes, *self._limits,
-            fused.LANES, todo, before, mean, edges, sums, rows,
+            fused.LANES, todo, before, mean, edges, sums, rows, rounded,
         )  # fmt: skip
         if stopped != fused.DONE:
             return None
@@ -267,7 +289,11 @@ class NumbaPasses(RowPasses):
             edges = self.model.loss.jacobian(rows, block.weights)
         elif curvature:
             edges = laplacian(edges + edges.T)  # the kernel fills what lies below the diagonal
-        return _PassResult(before, mean, edges, KernelSums(*sums))
+        return _PassResult(before, mean, edges, KernelSums(*sums), rounded)
+
+
+def _sums_of_rounded_rows(rows: NDArray[Any], n_kept: int) -> FloatArray | None:
+    return None if rows.dtype == np.float64 else np.zeros(n_kept)
 
 
 def _dual_sums(done: _PassResult) -> DualSums:

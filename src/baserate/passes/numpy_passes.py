@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
 from baserate.core.row_model import RowModel
@@ -24,6 +25,8 @@ class NumpyPasses(RowPasses):
         How rows and columns are named in messages.
     uses_scratch : bool
         Whether the survey stores the dual points in the scratch memory of a block, from which later passes read them.
+        Scratch memory of float32 is not used, because the dual points would lose digits. Later passes then compute them
+        again.
     """
 
     model: RowModel
@@ -42,8 +45,9 @@ class NumpyPasses(RowPasses):
         model.reading.check(block.rows, block.start, self.naming)
         p, eta = model.read(block.rows)
         model.check_support(model.kept(eta), block.start, self.naming)
-        if block.scratch is not None and self.uses_scratch:
-            block.scratch[:, : len(model.kept_classes)] = model.kept(eta)
+        kept_points = self._kept_points(block)
+        if kept_points is not None:
+            kept_points[:] = model.kept(eta)
         # The conjugate over the whole simplex, where p lies, even if classes are dropped.
         conjugate = model.solved_loss.conjugate(eta, p)
         height = model.corner_values - eta
@@ -60,17 +64,31 @@ class NumpyPasses(RowPasses):
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         if check:
-            return WrittenBlock(self.model.adjust_new_rows(block.rows, block.start, self.naming, shift), ())
+            return WrittenBlock(
+                self._stored(self.model.adjust_new_rows(block.rows, block.start, self.naming, shift)), ()
+            )
         # Not from scratch memory: that holds the dual points of the last model that was surveyed, which may have been
         # given up.
         rows = self.model.adjusted(block.rows, shift)
         w, p, a = block.weights, rows.before, rows.after
+        mean = w @ a
         if a is p:
-            return WrittenBlock(a, WrittenSums(np.zeros(()), w @ a, np.zeros(())))
+            return WrittenBlock(a, WrittenSums(np.zeros(()), mean, np.zeros(()), mean))
         shortfall = np.where(w > 0, self.model.shortfall(rows, shift), 0.0)  # which may be infinite
-        return WrittenBlock(a, WrittenSums(w @ self.model.loss.divergence(p, a), w @ a, w @ shortfall))
+        exact_mean = mean if a is rows.exact else w @ rows.exact
+        sums = WrittenSums(w @ self.model.loss.divergence(p, a), mean, w @ shortfall, exact_mean)
+        return WrittenBlock(self._stored(a), sums)
+
+    def _stored(self, rows: FloatArray) -> NDArray[Any]:
+        """Rounded rows in the dtype of the answer."""
+        return rows.astype(self.model.answer_types.common, copy=False)
 
     def _dual_points(self, block: Block) -> FloatArray:
-        if block.scratch is not None and self.uses_scratch:
-            return block.scratch[:, : len(self.model.kept_classes)]
-        return self.model.kept(self.model.read(block.rows)[1])
+        kept_points = self._kept_points(block)
+        return self.model.kept(self.model.read(block.rows)[1]) if kept_points is None else kept_points
+
+    def _kept_points(self, block: Block) -> FloatArray | None:
+        """The memory in which the dual points of the block are kept, if there is any."""
+        if block.scratch is None or not self.uses_scratch or block.scratch.dtype != np.float64:
+            return None
+        return block.scratch[:, : len(self.model.kept_classes)]

@@ -98,7 +98,7 @@ class Result:
 
     @property
     def probs(self) -> Any:
-        """The adjusted predictions in the form of the original ones: a float64 array, a dataframe or a Series."""
+        """The adjusted predictions in the form of the original ones: an array, a dataframe or a Series."""
         if self.answer is None:
             raise BaserateError(
                 "this adjustment has a shift but no rows: it was loaded, fitted by an estimator, or made from files "

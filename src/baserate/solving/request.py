@@ -73,7 +73,8 @@ def parse_request(
     names = class_names(rows, classes, named=classes_of_rates(rates))
     known = known_rates(rows, rates, names, selected=source.columns is not None)
     check_loss(chosen, k)
-    model = RowModel(chosen, is_bounded(chosen, as_requested), k, np.arange(k), reading)
+    bounded = is_bounded(chosen, as_requested)
+    model = RowModel(chosen, bounded, k, np.arange(k), reading, answer_types=rows.answer_types)
     return Request(rows, model, known, as_requested, stop, kernels)
 
 

@@ -98,7 +98,8 @@ def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normali
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
     reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
-    passes = choose_passes(replace(result.model, reading=reading), rows)
+    model = replace(result.model, reading=reading, answer_types=rows.answer_types)
+    passes = choose_passes(model, rows)
     rows.write_lazily(partial(passes.write, shift=result.dual_shift, check=True), passes.block_values)
     answer = rows.answer()
     if whole:

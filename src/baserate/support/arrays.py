@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 BLOCK_VALUES = 1 << 16
 """Values per block for NumPy: 512 KiB of float64 fit into a core's cache and outweigh the cost of the Python calls."""
@@ -24,11 +22,3 @@ def rows_per_block(n_classes: int, block_values: int = BLOCK_VALUES) -> int:
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
-
-
-def rounded(probs: FloatArray, dtype: DTypeLike) -> NDArray[Any]:
-    """Probabilities in a floating dtype. One that would underflow to 0 becomes the smallest positive number instead."""
-    out = np.ascontiguousarray(probs, dtype=dtype)
-    if out.dtype.itemsize < probs.dtype.itemsize and out.min(initial=1.0) == 0:  # a cheap check, since few have zeros
-        out[(out == 0) & (probs > 0)] = np.finfo(out.dtype).smallest_subnormal
-    return out

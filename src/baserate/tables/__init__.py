@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from baserate.errors import BadFile, BadOption, BadProbabilities
 from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Columns, ColumnSelection, as_names
 from baserate.inputs.reading import Naming
@@ -68,6 +70,8 @@ class Table:
         The column with row weights.
     destination : Destination or None
         Where the adjusted rows are written.
+    dtype : numpy.dtype or None
+        The dtype of the adjusted columns; None if each keeps its own.
     starts : list of int
         For each part, the number of rows before it. The last entry is the number of all rows.
     """
@@ -76,6 +80,7 @@ class Table:
     columns: Columns
     weight: str | None
     destination: Destination | None
+    dtype: np.dtype[Any] | None = None
     starts: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +89,16 @@ class Table:
             self.starts.append(self.starts[-1] + part.n_rows)
 
     @classmethod
-    def open(cls, where: Any, choice: ColumnSelection, *, weight: Any, others: Mapping[str, str], out: Any) -> Table:
+    def open(
+        cls,
+        where: Any,
+        choice: ColumnSelection,
+        *,
+        weight: Any,
+        others: Mapping[str, str],
+        out: Any,
+        dtype: np.dtype[Any] | None = None,
+    ) -> Table:
         """Find the files and their columns, and prepare the files for repeated reading.
 
         Parameters
@@ -98,6 +112,8 @@ class Table:
             Further columns that will be read, by what they contain, such as ``{"labels": "y"}``.
         out : path or None
             Where to write the adjusted rows.
+        dtype : numpy.dtype, optional
+            The dtype of the adjusted columns. By default each keeps its own.
         """
         try:
             import pyarrow  # noqa: F401  # tests whether it is installed
@@ -118,7 +134,7 @@ class Table:
         for part in parts:
             part.prepare(numeric, infer_types=destination is not None and destination.typed)
         parts[0].format.unify_types(parts)
-        table = cls(parts, columns, weight, destination)
+        table = cls(parts, columns, weight, destination, dtype)
         if destination is not None:
             from baserate.tables.conversion import output_schemas
 

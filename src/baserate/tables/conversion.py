@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from baserate.inputs.columns import Columns
-from baserate.inputs.vectors import second_column
-from baserate.support.arrays import FloatArray, rounded
+from baserate.support.answer_types import AnswerTypes
+from baserate.support.arrays import FloatArray
 from baserate.tables.base import CodedColumn, Part
 
 if TYPE_CHECKING:
@@ -75,14 +75,20 @@ def _value(value: Any) -> Any:
 
 
 def output_schemas(table: Table) -> list[pa.Schema]:
-    """The schema of each part after the adjustment. Columns with probabilities have a floating type.
+    """The schema of each part after the adjustment. Columns with probabilities have floating types.
 
     If all parts are written to one file, it also gets the columns that are encoded in the paths of the parts.
     """
-    schemas = [_with_floats(part.schema, table.columns) for part in table.parts]
+    schemas = [_with_floats(part.schema, table.columns, table.dtype) for part in table.parts]
     if table.destination is None or table.destination.is_folder:
         return schemas
     return [_with_partition(_common_schema(schemas), table.parts)] * len(schemas)
+
+
+def answer_types(table: Table) -> AnswerTypes:
+    """The dtypes of the adjusted columns, which are the same in all parts."""
+    schema = _with_floats(table.parts[0].schema, table.columns, table.dtype)
+    return AnswerTypes.of_columns(numpy_dtype(schema.field(name).type) for name in table.columns.names)
 
 
 def _common_schema(schemas: list[pa.Schema]) -> pa.Schema:
@@ -99,7 +105,7 @@ def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, column
     old : pyarrow.Table
         The rows as read.
     answer : array of shape (n, k)
-        The adjusted probabilities.
+        The adjusted probabilities, rounded to the types of their columns.
     schema : pyarrow.Schema
         Columns of the result. Columns that ``old`` lacks are filled from the path of the part.
     columns : Columns
@@ -110,8 +116,7 @@ def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, column
 
     def column(field: pa.Field) -> Any:
         if field.name in new:
-            dtype = field.type.to_pandas_dtype()
-            values = second_column(answer, dtype) if len(columns.names) == 1 else rounded(new[field.name], dtype)
+            values = np.ascontiguousarray(new[field.name], dtype=field.type.to_pandas_dtype())
             # Not pa.array(values), which would import pandas.
             return pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
         if field.name in old.column_names:
@@ -123,11 +128,11 @@ def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, column
     return pa.table([column(field) for field in schema], schema=schema)
 
 
-def _with_floats(schema: pa.Schema, columns: Columns) -> pa.Schema:
+def _with_floats(schema: pa.Schema, columns: Columns, dtype: np.dtype[Any] | None) -> pa.Schema:
     for name in columns.names:
         at = schema.get_field_index(name)
-        kind = schema.field(at).type
-        schema = schema.set(at, schema.field(at).with_type(kind if pa.types.is_floating(kind) else pa.float64()))
+        kept = numpy_dtype(schema.field(at).type) if dtype is None else dtype
+        schema = schema.set(at, schema.field(at).with_type(pa.from_numpy_dtype(kept)))
     return schema
 
 

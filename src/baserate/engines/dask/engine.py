@@ -23,6 +23,7 @@ from baserate.engines.memory import MemoryEngine
 from baserate.inputs.dataframes import split_dataframe
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
+from baserate.support.answer_types import AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray
 
 T = TypeVar("T")
@@ -56,13 +57,13 @@ class DaskEngine(Engine):
         if not is_partitioned(source.probs):
             return None
         partitions = partitioned(source.probs, source.choice, what=source.argument)
-        if partitions.columns is not None:
-            split_dataframe(partitions.meta, partitions.names, what=partitions.what)  # rejects columns without numbers
-        return cls(partitions, DaskRows(partitions, source.sample_weight))
+        return cls(partitions, DaskRows(partitions, source.sample_weight), source.answer_dtype)
 
-    def __init__(self, partitions: Partitions, rows: DaskRows) -> None:
+    def __init__(self, partitions: Partitions, rows: DaskRows, answer_dtype: np.dtype[Any] | None) -> None:
         self._partitions = partitions
         self._rows = rows
+        self._answer_dtype = answer_dtype
+        self._meta, self.answer_types = _meta(partitions, answer_dtype)
         self._answer: PickledTask | None = None
         self._sample: MemoryEngine | None = None
         self._has_read = False
@@ -106,16 +107,18 @@ class DaskEngine(Engine):
 
         assert self._answer is not None
         source, task = self._partitions, delayed(self._answer.task)
-        options = [{"place": place, "block_values": self._answer.block_values} for place in self._rows.places()]
+        more = {
+            "block_values": self._answer.block_values,
+            "dtype": self._answer_dtype,
+            "common": self.answer_types.common,
+        }
+        options = [{"place": place} | more for place in self._rows.places()]
         parts = calls(workers.adjusted_rows, [(task, part) for part in self._rows.for_answer()], options)
         lengths = self._rows.lengths if self._rows.counted else None
-        meta = np.empty((0, source.n_classes))
-        if source.names is not None:
-            meta = split_dataframe(source.meta, source.names, selected=True)[1].wrap(meta)
-        return source.like(parts, lengths, meta)
+        return source.like(parts, lengths, self._meta)
 
     def reopen(self) -> Self:
-        return type(self)(self._partitions, self._rows)
+        return type(self)(self._partitions, self._rows, self._answer_dtype)
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
         if self._sample is None or n_rows >= self._sample.n_rows:
@@ -148,6 +151,19 @@ class DaskEngine(Engine):
         chosen = self._rows.split(sampled_rows(self.n_rows, size))
         options = [{"place": p, "rows": rows} for p, rows in zip(self._rows.places(), chosen, strict=True)]
         return calls(workers.picked, zip(*self._rows.kept, strict=True), options)
+
+
+def _meta(partitions: Partitions, dtype: np.dtype[Any] | None) -> tuple[Any, AnswerTypes]:
+    """A partition of the answer without rows, and the types of the answer. Rejects columns without numbers.
+
+    ``dtype`` is the one that the caller asked for.
+    """
+    if partitions.names is None:
+        types = AnswerTypes.of_array(partitions.dtype or np.dtype(np.float64) if dtype is None else dtype)
+        return np.empty((0, partitions.n_classes), types.common), types
+    frame = split_dataframe(partitions.meta, partitions.names, what=partitions.what)[1].with_dtype(dtype)
+    types = frame.answer_types
+    return frame.wrap(np.empty((0, partitions.n_classes), types.common)), types
 
 
 def _pickled(task: Callable[[Block], Any]) -> bytes:

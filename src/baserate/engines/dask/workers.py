@@ -97,15 +97,20 @@ def _total(parts: Iterator[Any]) -> Any:
     return None if first is None else total(itertools.chain([first], parts))
 
 
-def adjusted_rows(task: bytes, part: Any, place: Place, block_values: int) -> Any:
-    """The rows that a task returns for a partition, in the form of the partition."""
+def adjusted_rows(
+    task: bytes, part: Any, place: Place, block_values: int, dtype: np.dtype[Any] | None, common: np.dtype[Any]
+) -> Any:
+    """The rows that a task returns for a partition, in the form of the partition.
+
+    ``dtype`` is the one that the caller asked for, if any, and ``common`` that of the rows of the task.
+    """
     run = pickle.loads(task)
     raw, frame = matrix_of(part, place)
-    rows = np.empty(raw.shape, dtype=np.float64, order="F" if frame is not None else "C")
+    rows = np.empty(raw.shape, dtype=common, order="F" if frame is not None else "C")
     for block in _blocks(raw, None, place, block_values):  # rows do not depend on their weights
         start = block.start - place.start
         rows[start : start + len(block.rows)] = run(block).rows
-    return rows if frame is None else frame.wrap(rows)
+    return rows if frame is None else frame.with_dtype(dtype).wrap(rows)
 
 
 @returns_errors
