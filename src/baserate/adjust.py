@@ -48,9 +48,10 @@ def adjust(
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
         Predicted probabilities; each row sums to 1. Never changed in place. For two classes also the probabilities of
-        the positive class alone, shape (n,): a list, array or Series. The result is of the same kind and shape. For a
-        dataframe (pandas, polars, pyarrow) it has the same column names, index and dtypes; for a Dask collection it is
-        lazy. A path, a glob or a folder of files is read in pieces and may be larger than memory; see docs/files.md.
+        the positive class alone, shape (n,): a list, array or Series. The result is of the same kind and shape; that
+        of a float32 array is float32, see ``dtype``. For a dataframe (pandas, polars, pyarrow) it has the same column
+        names, index and dtypes; for a Dask collection it is lazy. A path, a glob or a folder of files is read in pieces
+        and may be larger than memory; see docs/files.md.
     rates : float, array-like of shape (k,), dict, Series or Rates
         Class rates among these rows. One number is the rate of the positive class: the second of two. A dict or a
         pandas Series is matched by class name, in any order. Of two classes one is enough; if more are missing, their

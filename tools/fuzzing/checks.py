@@ -14,7 +14,7 @@ import numpy as np
 
 import baserate as br
 from baserate.errors import NotAdaptedWarning, NotConvergedWarning
-from fuzzing.figures import mean_divergence, optimum, rounding_of_losses
+from fuzzing.figures import mean_divergence, optimum, rounding_of_losses, rounding_of_rows, rows_of
 from fuzzing.other_forms import check_permutation, check_weights
 from fuzzing.problems import Problem, kernel_setting
 from fuzzing.rate_sets import RateSet
@@ -175,16 +175,17 @@ def guarded(check: Check, problem: Problem, result: br.Adjustment) -> list[str]:
 
 
 def check_rows(problem: Problem, result: br.Adjustment) -> Iterator[str]:
-    """Rows are finite, sum to 1, and lie in [0, 1] if they are bounded."""
-    a = result.probs
-    if not isinstance(a, np.ndarray) or a.dtype != np.float64 or a.shape != problem.probs.shape:
-        yield f"probs is {type(a).__name__} of dtype {getattr(a, 'dtype', '?')} and shape {np.shape(a)}"
+    """Rows have the right dtype, are finite, sum to 1, and lie in [0, 1] if they are bounded."""
+    probs = result.probs
+    if not isinstance(probs, np.ndarray) or probs.dtype != problem.answer_dtype or probs.shape != problem.probs.shape:
+        yield f"probs is {type(probs).__name__} of dtype {getattr(probs, 'dtype', '?')} and shape {np.shape(probs)}"
         return
+    a, rounding = rows_of(result), rounding_of_rows(result)
     if not np.isfinite(a).all():
         yield f"{np.count_nonzero(~np.isfinite(a))} entries are not finite"
         return
     error = np.abs(a.sum(axis=1) - 1.0).max()
-    if error > 1e-9 * max(1.0, np.abs(a).max()):
+    if error > 1e-9 * max(1.0, np.abs(a).max()) + a.shape[1] * rounding:
         yield f"a row misses the sum 1 by {error:.3g}"
     if problem.bounded and (a.min() < 0 or a.max() > 1 + 1e-12):
         yield f"entries from {a.min():.3g} to {a.max():.17g}"
@@ -192,7 +193,7 @@ def check_rows(problem: Problem, result: br.Adjustment) -> Iterator[str]:
 
 def check_mean(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     """The mean of the rows is as far from the rates as the certificate says, and in the rate set if converged."""
-    certificate, a = result.certificate, result.probs
+    certificate, a = result.certificate, rows_of(result)
     mean = problem.weights @ a
     rounding = 1e-13 * max(1.0, float(np.abs(a).max()))
     if (error := float(np.abs(mean - result.rates).max())) > rounding:
@@ -205,6 +206,7 @@ def check_mean(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     if (error := problem.rate_set.distance(result.wanted)) > 1e-9:
         yield f"wanted is outside the rate set by {error:.3g}"
     tol = problem.options.get("tol", 1e-10)
+    rounding += rounding_of_rows(result)
     if result.converged and not (error := problem.rate_set.distance(mean)) <= tol + rounding + 1e-14:
         yield f"converged with tol={tol:.3g}, but the mean is outside the rate set by {error:.3g}"
     if result.converged and not certificate.residual <= tol + rounding:
@@ -236,7 +238,7 @@ def check_certificate(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     if not np.isfinite(claim):
         yield f"loss_reduction is {claim}"
         return
-    after = problem.formula.scores(result.probs)
+    after = problem.formula.scores(rows_of(result))
     labels = Labels.of(problem.scores, after, problem.weights, problem.rate_set)
     slack = rounding_of_losses(problem, after)
     if labels.proved_by(result.shift) >= claim - slack:
@@ -259,7 +261,7 @@ def check_whole_labels(problem: Problem, result: br.Adjustment) -> Iterator[str]
     (n, k), claim = problem.probs.shape, result.certificate.loss_reduction
     if k**n > 300 or claim is None or not np.isfinite(claim):
         return
-    after = problem.formula.scores(result.probs)
+    after = problem.formula.scores(rows_of(result))
     slack = rounding_of_losses(problem, after)
     used = problem.weights > 0
     for code in range(k**n):
@@ -292,7 +294,7 @@ def check_gap(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     best = optimum(problem)
     if best is None:
         return
-    ours, scores = mean_divergence(problem, result.probs), problem.scores
+    ours, scores = mean_divergence(problem, rows_of(result)), problem.scores
     allowed = SOLVER * (1.0 + float(np.abs(scores[np.isfinite(scores)]).max()))
     if not ours <= best + result.certificate.gap + allowed:
         yield f"the objective is {ours:.10g}, but can be {best:.10g}; the gap is {result.certificate.gap:.3g}"
@@ -305,14 +307,15 @@ def check_apply(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     """Applying the shift to the same rows gives the same answer."""
     again = apply(problem, result)
     error = np.abs(again - result.probs)
-    wrong = ~(error <= 1e-12 * np.maximum(1.0, np.abs(result.probs)))
+    wrong = ~(error <= 1e-12 * np.maximum(1.0, np.abs(result.probs)) + 2 * rounding_of_rows(result))
     if wrong.any():
         yield f"{np.count_nonzero(wrong)} entries of apply differ from probs, by up to {np.max(error):.3g}"
 
 
 def apply(problem: Problem, result: br.Adjustment) -> Any:
     """``result.apply`` on the predictions of the problem."""
-    return result.apply(problem.matrix, normalize=problem.options.get("normalize", False))
+    options = {name: problem.options[name] for name in ("normalize", "dtype") if name in problem.options}
+    return result.apply(problem.matrix, **options)
 
 
 def check_save(problem: Problem, result: br.Adjustment) -> Iterator[str]:

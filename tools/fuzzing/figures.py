@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import baserate as br
 from fuzzing.formulas import Array
 from fuzzing.problems import Problem
 from fuzzing.worst_labels import solved
@@ -14,6 +15,17 @@ SLACK = 1e-12
 Of 1200 cases, correct guarantees were above the worst labels by up to 5e-14 in this unit, and wrong ones by 2e-8 or
 more. The library also reports 0 for what it computes as down to -1e-12.
 """
+
+
+def rows_of(result: br.Adjustment) -> Array:
+    """The adjusted rows as they were returned, for computations in float64."""
+    return np.asarray(result.probs, dtype=np.float64)
+
+
+def rounding_of_rows(result: br.Adjustment) -> float:
+    """How far float32 may be from the number that was rounded to it; 0 for float64."""
+    largest = float(np.abs(result.probs).max())
+    return 6e-8 * max(1.0, largest) if result.probs.dtype == np.float32 else 0.0
 
 
 def rounding_of_losses(problem: Problem, after: Array) -> float:

@@ -156,7 +156,8 @@ def power(beta: float) -> Formula:
     def scores(p: Array) -> Array:
         if beta == 2:  # also for negative entries
             return ((p[:, None, :] - np.eye(p.shape[1])) ** 2).sum(axis=2)
-        return b * _times(p, deformed_log(p)).sum(axis=1, keepdims=True) - beta * deformed_log(p)
+        excess = p.sum(axis=1, keepdims=True) - 1.0  # not 0 in rows that were rounded
+        return b * _times(p, deformed_log(p)).sum(axis=1, keepdims=True) + excess - beta * deformed_log(p)
 
     def divergence(p: Array, q: Array) -> Array:
         if beta == 2:

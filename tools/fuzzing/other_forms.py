@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import baserate as br
-from fuzzing.figures import rounding_of_losses
+from fuzzing.figures import rounding_of_losses, rows_of
 from fuzzing.formulas import Array
 from fuzzing.problems import Known, Problem
 from fuzzing.rate_sets import RateSet
@@ -26,7 +26,7 @@ def check_weights(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     options = {name: value for name, value in problem.options.items() if name != "sample_weight"}
     repeated = replace(problem, probs=problem.probs[rows], options=options)
     first = np.unique(rows, return_index=True)[1]
-    yield from same_answer(problem, result, repeated, lambda a: _scatter(a[first], rows[first], result.probs))
+    yield from same_answer(problem, result, repeated, lambda a: _scatter(a[first], rows[first], rows_of(result)))
 
 
 def _scatter(rows: Array, places: NDArray[np.intp], like: Array) -> Array:
@@ -79,13 +79,13 @@ def same_answer(
     shifts = np.concatenate([result.dual_shift - result.dual_shift.mean(), again.dual_shift - again.dual_shift.mean()])
     missed = (one.residual + two.residual) * (1.0 + float(np.abs(shifts).max())) * problem.probs.shape[1]
     allowed = 10 * (one.gap + two.gap + missed) + 100 * rounding_of_losses(
-        problem, problem.formula.scores(result.probs)
+        problem, problem.formula.scores(rows_of(result))
     )
     difference = abs(one.loss_reduction - two.loss_reduction)
     if not difference <= allowed and problem.verb != "prior_adjust":
         yield f"loss_reduction is {one.loss_reduction:.10g} and {two.loss_reduction:.10g} (allowed {allowed:.2g})"
     strength = problem.formula.strength
     if strength and not problem.from_logits:
-        distance = problem.weights @ ((result.probs - back(again.probs)) ** 2).sum(axis=1)
+        distance = problem.weights @ ((rows_of(result) - back(rows_of(again))) ** 2).sum(axis=1)
         if not distance <= allowed / strength:
             yield f"the rows differ by {np.sqrt(distance):.3g} on average (allowed {np.sqrt(allowed / strength):.2g})"

@@ -167,6 +167,13 @@ class Problem:
         """The predictions as they are passed to the library."""
         return evaluate(LAYOUTS[self.layout], probs=self.probs)
 
+    @property
+    def answer_dtype(self) -> np.dtype[Any]:
+        """The dtype of the answer: that of the option, or of the predictions as they are passed."""
+        given = np.asarray(self.matrix).dtype
+        narrow = given.kind == "f" and given.itemsize <= 4
+        return np.dtype(self.options.get("dtype", "float32" if narrow else "float64"))
+
     @cached_property
     def loss(self) -> Any:
         """The loss of the library."""

@@ -37,6 +37,8 @@ def make_problem(seed: int, case: int) -> Problem:
     if layout == "list" and probs.dtype == np.float16 and "from_logits" not in options:
         options["normalize"] = True  # a list of Python numbers does not say that it was rounded so much
     kernels = str(rng.choice(["auto", "off", "always"], p=[0.3, 0.3, 0.4]))
+    if rng.random() < 0.2:
+        options["dtype"] = str(rng.choice(["float32", "float64"]))
     return Problem(seed, case, verb, formula, probs, layout, known, options, kernels, old_rates)
 
 

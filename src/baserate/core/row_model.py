@@ -158,6 +158,18 @@ class RowModel:
             a = np.where((a < _TINY) & (x > -np.inf), _TINY, a)
         return self.with_all_classes(a)
 
+    def divergence(self, rows: AdjustedRows) -> FloatArray:
+        """The divergence of the adjusted rows from the predictions, one value per row."""
+        p, a = rows.before, rows.after
+        divergence = self.loss.divergence(p, a)
+        if a is rows.exact or divergence.all():
+            return divergence
+        # The gradient of a loss may lack a constant, and rounded rows do not sum to 1. The divergence of rows that are
+        # nearly unchanged may then be below 0, for which ``Loss.divergence`` returns 0.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            signed = self.loss.phi(a) - self.loss.phi(p) - inner(self.loss.gradient(p), a - p)
+        return np.where(divergence == 0, signed, divergence)
+
     def shortfall(self, rows: AdjustedRows, shift: FloatArray) -> FloatArray:
         """How far the fall of the loss may be below the dual value, for each row.
 

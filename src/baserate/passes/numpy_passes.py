@@ -76,7 +76,7 @@ class NumpyPasses(RowPasses):
             return WrittenBlock(a, WrittenSums(np.zeros(()), mean, np.zeros(()), mean))
         shortfall = np.where(w > 0, self.model.shortfall(rows, shift), 0.0)  # which may be infinite
         exact_mean = mean if a is rows.exact else w @ rows.exact
-        sums = WrittenSums(w @ self.model.loss.divergence(p, a), mean, w @ shortfall, exact_mean)
+        sums = WrittenSums(w @ self.model.divergence(rows), mean, w @ shortfall, exact_mean)
         return WrittenBlock(self._stored(a), sums)
 
     def _stored(self, rows: FloatArray) -> NDArray[Any]:
