@@ -56,7 +56,7 @@ PYTHON = (
     FirstCall("br.adjust(frame, {'ill': 0.2}).frame", f"pandas {WHOLE}, index u..z, mean 0.2"),
     FirstCall("br.adjust(frame, 0.2, columns='p_ill').frame", f"pandas {WHOLE}, index u..z, mean 0.2"),
     FirstCall("br.adjust(pl.from_pandas(frame), {'ill': 0.2}).frame", f"polars {WHOLE}, mean 0.2"),
-    FirstCall("br.adjust(pa.table(frame), {'ill': 0.2}).frame", "pyarrow Table id p_ill name p_well, mean 0.2"),
+    FirstCall("br.adjust(arrow, {'ill': 0.2}).frame", "pyarrow Table id p_ill name p_well, mean 0.2"),
     FirstCall("br.adjust(frame, {'ill': 0.2}).probs", "pandas DataFrame p_ill p_well, index u..z, mean 0.2"),
     FirstCall("br.adjust(pd.DataFrame(both), {'1': 0.2}).probs", "pandas DataFrame 0 1, mean 0.2"),
     # kinds of rates
@@ -137,6 +137,7 @@ def inputs(folder: Path) -> dict[str, Any]:
         "three": pd.DataFrame({"a": P / 2, "b": P / 2, "c": 1 - P}),
         "series": pd.Series(P, name="ill", index=list("uvwxyz")),
         "frame": frame,
+        "arrow": pa.Table.from_pandas(frame, preserve_index=False),
         "y": y,
         "x": x,
     }
