@@ -324,7 +324,7 @@ def test_a_bad_rate_of_one_class_is_explained(rates: Any, message: str) -> None:
     ("make", "message"),
     [
         (lambda: br.Rates.from_counts(4), "pass total= with the number of all cases"),
-        (lambda: br.Rates.from_counts(4, total=2), "sum to 4, which is more than total=2"),
+        (lambda: br.Rates.from_counts(4, total=2), "sum to 4, which is more than the total of 2"),
         (lambda: br.Rates.from_counts({"a": 4}, total=2.5), "total must be the number of all cases, a whole number"),
         (lambda: br.Rates.from_counts([4, 46], total=50), "a list has all counts already"),
         (lambda: br.Rates.from_counts({"a": 1}, total=9).on(("a", "b", "c"), 3), "2 classes have no count"),
@@ -349,7 +349,7 @@ def test_one_number_is_not_enough_for_more_classes_or_for_named_columns() -> Non
         lambda: br.advise(frame, {"ill": 0.2}, 0.5),
         lambda: br.compare(frame, ["ill"] * 6, {"ill": 0.2}, 0.5),
     ):
-        with pytest.raises(BadRates, match=r"may be in any order; say which class it is for, such as {'well': \.\.\.}"):
+        with pytest.raises(BadRates, match=r"may be in any order; say which class it is for: rates=\{"):
             call()
     assert_allclose(br.adjust(frame, {"ill": 0.2}).rates, [0.2, 0.8], atol=1e-9)
 

@@ -404,15 +404,12 @@ def test_the_table_of_a_single_column_has_one_row(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("one.csv", "--columns", "p", "--rates", "1.5"), "the rates '1.5' contain 1.5; a rate is between 0 and 1"),
-        (("one.csv", "--columns", "p", "--rates", "counts:4"), "write for example counts:4/50"),
-        (("one.csv", "--columns", "p", "--rates", "counts:5/4"), "count 5 of 4 cases"),
+        (("one.csv", "--columns", "p", "--rates", "1.5"), "rates is 1.5; a rate must be between 0 and 1"),
+        (("one.csv", "--columns", "p", "--rates", "counts:4"), "pass --rates counts:4/50 with the number of all"),
+        (("one.csv", "--columns", "p", "--rates", "counts:5/4"), "sum to 5, which is more than the total of 4"),
         (("one.csv", "--columns", "p", "--rates", "some"), "'some', which is not a number"),
-        (
-            ("one.csv", "--rates", "0.2"),
-            "is the rate of the class of a single column; name that column by --columns NAME",
-        ),
-        (("in.csv", "--columns", "p_cat,p_dog", "--rates", "0.2"), "or pass one number for each class"),
+        (("one.csv", "--rates", "0.2"), "has the columns 'id', 'p'. Select the columns with probabilities by"),
+        (("in.csv", "--columns", "p_cat,p_dog", "--rates", "0.2"), "say which class it is for: --rates NAME=..."),
     ],
 )
 def test_errors_about_one_number_say_what_to_write(folder: Path, arguments: Any, message: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from baserate.errors import BadOption, BadRates
+from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.class_numbers import (
     as_rates,
     is_one_number,
@@ -25,6 +25,7 @@ from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import FloatArray
 from baserate.support.text import shortened
 
+_TOTAL = Option("total")
 _MAX_CASES = 10**11  # Larger counts would lose digits of the intervals to rounding.
 
 
@@ -263,7 +264,10 @@ class SurveyCounts(_Sampled):
         counts, total = self.counts, self.total
         if total is None:
             if is_one_number(counts):
-                raise BadRates(f"counts is one number, {counts:g}; pass total= with the number of all cases, too")
+                raise BadRates(
+                    f"counts is one number, {counts:g}; pass {_TOTAL}= with the number of all cases, too",
+                    options=[_TOTAL],
+                )
             return counts
         if not is_number(total) or total < 1 or total != int(total):
             raise BadRates(f"total must be the number of all cases, a whole number above 0, not {quoted_name(total)}")
@@ -276,11 +280,11 @@ class SurveyCounts(_Sampled):
         named = with_names_of(counts, classes, n_classes)
         rest = total - sum(value for value in named.values() if is_number(value))
         if rest < 0:
-            raise BadRates(f"the counts sum to {total - rest:g}, which is more than total={total:g}")
+            raise BadRates(f"the counts sum to {total - rest:g}, which is more than the total of {total:g}")
         absent = [c for c in (range(n_classes) if classes is None else classes) if c not in named]
         if rest and len(absent) != 1:
             which = "all classes have counts" if not absent else f"{len(absent)} classes have no count"
-            raise BadRates(f"the counts sum to {total - rest:g}, not to total={total:g}, and {which}")
+            raise BadRates(f"the counts sum to {total - rest:g}, not to the total of {total:g}, and {which}")
         return {**named, absent[0]: rest} if absent else named
 
 

@@ -25,6 +25,7 @@ from baserate.rates import Rates, RatesLike, as_known
 DEFAULT_STOP = Stop(1e-10, 500)
 
 _CLASSES, _COLUMNS = Option("classes"), Option("columns", "[...]")
+_BY_NAME = Option("rates", "{'name of a class': ...}")
 _TOL, _MAX_PASSES = Option("tol"), Option("max_passes")
 
 
@@ -98,7 +99,8 @@ def known_rates(
     if one_number and rows.columns is not None and not rows.one_column and rows.n_classes == 2:
         raise BadRates(
             f"{what} is one number, but the columns {quoted(rows.columns.names)} may be in any order; say which class "
-            f"it is for, such as {{{quoted_name((names or rows.columns.names)[1])}: ...}}"
+            f"it is for: {_BY_NAME}",
+            options=[_BY_NAME],
         )
     try:
         return as_known(rates, names, rows.n_classes, what=what)
