@@ -387,7 +387,7 @@ def test_lines_fit_into_a_terminal_of_80_columns(folder: Path) -> None:
         re.fullmatch(r"joint intervals: left out, since they need \d+ columns; --json has them", x) for x in lines
     )
     wide = run_in_terminal(120, "compare", "in.csv", "--labels", "y", "--rates", RATES, "--metrics", "accuracy")
-    assert wide[0].endswith("all intervals jointly")
+    assert wide[0].endswith("joint interval")
     lines = run_in_terminal(80, "advise", "in.csv", "--rates", RATES)
     assert max(map(len, lines)) <= 80
     joined = " ".join(line.strip() for line in lines)
