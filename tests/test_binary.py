@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -372,3 +373,40 @@ def test_there_is_no_dataframe_where_none_was_passed() -> None:
         _ = br.adjust(pd.Series(P), 0.2).frame
     with pytest.raises(BadOption, match="whole= is for a dataframe in memory, but new_probs is not one"):
         br.adjust(P, 0.2).apply(P, whole=True)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kernels", ["off", "always"])
+def test_the_guarantee_holds_for_the_numbers_that_are_returned(
+    loss: str, dtype: str, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", kernels)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        p = rng.choice([1e-12, 1e-4, 0.3, 0.6, 1 - 1e-4, 1 - 1e-7, 1 - 1e-16], size=6).astype(dtype)
+        n_positive = int(rng.integers(1, 6))
+        try:
+            result = br.adjust(p, n_positive / 6, loss=loss)
+        except br.InfeasibleRates:  # in float32 some of these numbers are 1
+            continue
+        assert result.probs.dtype == dtype
+        for y in labellings(6, n_positive):
+            before, after = mean_loss(p, y, loss), mean_loss(result.probs, y, loss)
+            if np.isfinite(before):
+                assert before - after >= result.certificate.loss_reduction - 1e-11
+
+
+def labellings(n: int, n_positive: int) -> Any:
+    for positive in itertools.combinations(range(n), n_positive):
+        yield np.isin(np.arange(n), positive)
+
+
+def mean_loss(p: np.ndarray, y: np.ndarray, loss: str) -> float:
+    """The mean loss in two classes, where the first has 1 minus the probability of the second."""
+    second = p.astype(np.float64)
+    both = np.stack([1 - second, second])
+    if loss == "brier":
+        return float(((both - np.stack([~y, y])) ** 2).sum(axis=0).mean())
+    with np.errstate(divide="ignore"):
+        return float(-np.log(np.where(y, second, 1 - second)).mean())

@@ -381,4 +381,4 @@ class TestNotes:
         assert note.startswith(
             "adjusted for brier loss: the log loss is infinite, because this procedure gave probability 0"
         )
-        assert table.options == ()
+        assert [option.name for option in table.options] == ["zeros"]

@@ -107,7 +107,9 @@ def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None
     is_vector = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)
     if not is_vector or np.ma.getmaskarray(probs).any():
         return None
-    return _numbers(values.reshape(-1), what), Vector(None, values.shape, AnswerTypes.of_array(values.dtype).common)
+    return _numbers(values.reshape(-1), what), Vector(
+        None, values.shape, np.dtype(AnswerTypes.of_array(values.dtype).common)
+    )
 
 
 def two_columns(p: NDArray[Any], *, from_logits: bool = False, naming: Naming = NUMBERED) -> NDArray[Any]:

@@ -237,7 +237,7 @@ class NumbaPasses(RowPasses):
     def _writes_rows(self) -> bool:
         """Whether the kernels can write the adjusted rows: all columns have one dtype, which is float32 or float64."""
         types = self.model.answer_types
-        return types.columns is None and types.common in (np.float32, np.float64)
+        return types.columns is None and types.common in ("float32", "float64")
 
     @property
     def _is_wide(self) -> bool:

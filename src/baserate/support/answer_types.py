@@ -11,39 +11,39 @@ from numpy.typing import DTypeLike, NDArray
 
 from baserate.support.arrays import FloatArray
 
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_FLOAT32, _FLOAT64 = "float32", "float64"
 
 
 @dataclass(frozen=True)
 class AnswerTypes:
-    """The dtypes in which adjusted rows are returned.
+    """The dtypes in which adjusted rows are returned, by their names, which can be saved with an estimator.
 
     Attributes
     ----------
-    common : numpy.dtype
+    common : str
         The dtype of a matrix that holds the rows.
-    columns : tuple of numpy.dtype, optional
+    columns : tuple of str, optional
         The dtype of each column, if not all of them have the common one.
     is_one_column : bool
         Whether only the probability of the second of two classes is returned. That of the first is 1 minus it.
     """
 
-    common: np.dtype[Any] = _FLOAT64
-    columns: tuple[np.dtype[Any], ...] | None = None
+    common: str = _FLOAT64
+    columns: tuple[str, ...] | None = None
     is_one_column: bool = False
 
     @classmethod
     def of_array(cls, dtype: np.dtype[Any]) -> Self:
         """The types for an array of a dtype: float32 for float32 and float16, otherwise float64."""
-        return cls(_FLOAT32 if dtype.kind == "f" and dtype.itemsize <= _FLOAT32.itemsize else _FLOAT64)
+        return cls(_FLOAT32 if dtype.kind == "f" and dtype.itemsize <= 4 else _FLOAT64)
 
     @classmethod
     def of_columns(cls, dtypes: Iterable[DTypeLike]) -> Self:
         """The types for columns that keep their floating dtypes; a single one is that of the second of two classes."""
-        columns = tuple(np.dtype(dtype) for dtype in dtypes)
+        columns = tuple(np.dtype(dtype).name for dtype in dtypes)
         if len(columns) == 1:
             return cls(_FLOAT64, columns, is_one_column=True)
-        return cls(columns[0]) if len(set(columns)) == 1 else cls(np.result_type(*columns), columns)
+        return cls(columns[0]) if len(set(columns)) == 1 else cls(np.result_type(*columns).name, columns)
 
     @property
     def are_float64(self) -> bool:
@@ -68,11 +68,12 @@ class AnswerTypes:
 FLOAT64 = AnswerTypes()
 
 
-def round_to(probs: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
+def round_to(probs: FloatArray, name: str) -> NDArray[Any]:
     """Probabilities in a floating dtype. Those below its smallest normal number are rounded up.
 
     To the nearest number, they would lose their digits, or become 0, which has an infinite loss.
     """
+    dtype = np.dtype(name)
     out = probs.astype(dtype)
     smallest = np.finfo(dtype).smallest_normal
     if dtype.itemsize < probs.dtype.itemsize and out.min(initial=1.0) < smallest:  # a cheap check, since few are small
