@@ -311,7 +311,7 @@ def test_a_missing_logit_is_named_by_row() -> None:
         (1.2, r"rates is 1\.2; a rate must be between 0 and 1\. Divide percentages by 100"),
         (np.nan, "rates is nan"),
         ([0.2, 0.3, 0.5], "2 numbers"),
-        ("0.2", "2 numbers"),
+        ("0.2", "rates is the text '0.2'; pass a number or a dict, or Rates.parse of the text"),
         (True, "2 numbers"),
     ],
     ids=str,
@@ -350,7 +350,7 @@ def test_one_number_is_not_enough_for_more_classes_or_for_named_columns() -> Non
         lambda: br.advise(frame, {"ill": 0.2}, 0.5),
         lambda: br.compare(frame, ["ill"] * 6, {"ill": 0.2}, 0.5),
     ):
-        with pytest.raises(BadRates, match=r"may be in any order; say which class it is for: rates=\{"):
+        with pytest.raises(BadRates, match=r"may be in any order; say which class it is for: (old_)?rates=\{"):
             call()
     assert_allclose(br.adjust(frame, {"ill": 0.2}).rates, [0.2, 0.8], atol=1e-9)
 
@@ -410,3 +410,95 @@ def mean_loss(p: np.ndarray, y: np.ndarray, loss: str) -> float:
         return float(((both - np.stack([~y, y])) ** 2).sum(axis=0).mean())
     with np.errstate(divide="ignore"):
         return float(-np.log(np.where(y, second, 1 - second)).mean())
+
+
+def test_a_rate_of_one_class_by_name_is_exact_whatever_its_digits() -> None:
+    for rate in (0.1, 0.2, 0.3):
+        parsed = br.adjust(P, br.Rates.parse(f"ill={rate}"))
+        assert parsed.certificate.known.kind == "exact"
+        assert_allclose(
+            br.prior_adjust(P, 0.5, br.Rates.parse(f"ill={rate}")).probs, br.prior_adjust(P, 0.5, rate).probs
+        )
+
+
+def test_rates_that_name_another_class_than_the_column_are_not_guessed() -> None:
+    for call in (
+        lambda: br.adjust(pd.Series(P, name="ill"), {"well": 0.98}),
+        lambda: br.adjust(pd.DataFrame({"p_ill": P}), {"well": 0.98}, columns="p_ill"),
+    ):
+        with pytest.raises(BadRates, match=r"not known to which class it belongs; pass classes=\[\.\.\.\] with both"):
+            call()
+    both = br.adjust(pd.Series(P, name="ill"), {"well": 0.98}, classes=["well", "ill"])
+    assert_allclose(both.probs.mean(), 0.02, atol=1e-9)
+
+
+def test_0_and_1_name_the_negative_and_the_positive_class() -> None:
+    for rates in ({0: 0.8}, {False: 0.8}, {1: 0.2}, {True: 0.2}, {0: 0.8, 1: 0.2}):
+        assert_allclose(br.adjust(P, rates).probs.mean(), 0.2, atol=1e-9)
+        assert_allclose(br.adjust(P, 0.3).what_if(rates).probs.mean(), 0.2, atol=1e-9)
+
+
+def test_a_series_of_rates_is_matched_like_a_dict() -> None:
+    assert_allclose(br.adjust(P, pd.Series({"ill": 0.2})).probs, br.adjust(P, {"ill": 0.2}).probs)
+
+
+def test_unsigned_and_boolean_log_odds_are_numbers() -> None:
+    signed = br.adjust([1.0, 2.0, 3.0], 0.5, from_logits=True).probs
+    assert_allclose(br.adjust(np.array([1, 2, 3], dtype=np.uint8), 0.5, from_logits=True).probs, signed)
+
+
+def test_a_series_named_0_keeps_its_name() -> None:
+    assert br.adjust(pd.Series(P, name=0), 0.2).probs.name == 0
+
+
+def test_sorting_the_dataframe_later_does_not_mix_up_its_rows() -> None:
+    frame = pd.DataFrame({"id": [3, 1, 2], "ill": [0.1, 0.5, 0.9]})
+    result = br.adjust(frame, {"ill": 0.4})
+    frame.sort_values("id", inplace=True, ignore_index=True)
+    assert result.frame["id"].tolist() == [3, 1, 2]
+    assert_allclose(result.frame["ill"], br.adjust([0.1, 0.5, 0.9], 0.4).probs)
+
+
+def test_other_floating_columns_are_left_alone_if_the_rates_name_all_classes_or_a_prefix() -> None:
+    frame = pd.DataFrame({"age": [40.0, 50.0], "p_a": [0.2, 0.3], "p_b": [0.8, 0.7]})
+    assert br.adjust(frame, {"b": 0.3}).frame["age"].tolist() == [40.0, 50.0]
+    renamed = frame.rename(columns={"p_a": "a", "p_b": "b"})
+    assert br.adjust(renamed, {"a": 0.7, "b": 0.3}).frame["age"].tolist() == [40.0, 50.0]
+
+
+def test_a_saved_shift_finds_the_column_of_its_class(tmp_path: Any) -> None:
+    frame = pd.DataFrame({"id": range(6), "p_ill": P})
+    br.adjust(frame, {"ill": 0.2}).save(tmp_path / "shift.json")
+    loaded = br.load(tmp_path / "shift.json")
+    assert_allclose(loaded.apply(frame, whole=True)["p_ill"].mean(), 0.2, atol=1e-9)
+    with pytest.raises(BadProbabilities, match="name the one with the probabilities of class 'ill': columns='name'"):
+        loaded.apply(pd.DataFrame({"a": P, "b": P}))
+    assert_allclose(loaded.apply(pd.DataFrame({"a": P, "b": P}), columns="b")["b"].mean(), 0.2, atol=1e-9)
+
+
+def test_two_numbers_that_are_no_row_of_two_classes_are_explained() -> None:
+    with pytest.raises(BadProbabilities, match=r"one row of the two classes, but it sums to 1\.1; to adjust"):
+        br.adjust(BOTH, 0.2).apply([0.5, 0.6])
+
+
+def test_a_pair_of_bounds_is_explained() -> None:
+    with pytest.raises(BadRates, match=r"or for bounds on one rate pass Rates\.between\(0\.01, 0\.03\)"):
+        br.adjust(P, (0.01, 0.03))
+
+
+def test_percentages_in_a_dict_are_explained() -> None:
+    with pytest.raises(BadRates, match=r"the rate of class 'ill' is 20; a rate must be between 0 and 1\. Divide"):
+        br.adjust(P, {"ill": 20})
+
+
+def test_rates_of_one_class_are_tested_for_membership() -> None:
+    assert br.Rates.between(0.01, 0.03).contains(0.02)
+    assert not br.Rates.between({"f": 0.01}, {"f": 0.03}).contains({"f": 0.04})
+    assert br.Rates.between(Decimal("0.01"), Decimal("0.03")).contains(0.02)
+    assert repr(br.Rates.between(0.01, None)) == "Rates at least 0.01"
+
+
+def test_the_printed_shift_of_one_class_is_the_change_of_its_log_odds() -> None:
+    result = br.adjust([0.5, 0.8], 0.3)
+    change = np.log(result.probs[0] / (1 - result.probs[0]))
+    assert f"{change:+.4f}" in repr(result)

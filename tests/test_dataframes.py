@@ -168,9 +168,9 @@ def test_probs_returns_the_same_object_each_time() -> None:
 
 def test_message_on_extra_numeric_columns_suggests_columns() -> None:
     frame = MAKE["pandas"](P).assign(id=1.0)
-    for rates in (RATES, [0.5, 0.3, 0.2]):
-        with pytest.raises(BadRates, match=r"the columns are 'cat', 'dog', 'owl', 'id'; select .* columns=\[\.\.\.\]"):
-            br.adjust(frame, rates)
+    with pytest.raises(BadRates, match=r"the columns are 'cat', 'dog', 'owl', 'id'; select .* columns=\[\.\.\.\]"):
+        br.adjust(frame, [0.5, 0.3, 0.2])
+    assert columns(br.adjust(frame, RATES).probs) == NAMES
 
 
 def test_other_columns_are_ignored_if_the_rates_name_the_classes_or_columns_selects(make: Any) -> None:

@@ -98,7 +98,7 @@ def test_the_loss_of_true_labels_falls_by_the_guaranteed_amount() -> None:
         pd.Series(RATES),
         pl.Series(RATES),
         {"art": Decimal("0.1"), "news": br.Rates.exact([0.4, 0.6]), "sport": np.float32(0.5)},
-        {"art": br.Rates.exact({True: 0.1, False: 0.9}), "news": [0.6, 0.6], "sport": (0.5, 0.5)},
+        {"art": br.Rates.exact({"present": 0.1, "absent": 0.9}), "news": [0.6, 0.6], "sport": (0.5, 0.5)},
     ],
     ids=lambda rates: type(rates).__name__,
 )
@@ -264,7 +264,7 @@ def test_the_printed_table_is_short_and_safe() -> None:
     assert repr(result).splitlines()[-1] == "  ... and 10 labels that changed less"
     assert "\x1b" not in repr(result)
     survey = br.adjust_multilabel(p, br.Rates.from_counts([9990, 10], confidence=0.999))
-    assert "all rates are right with a confidence of at least 0.96" in repr(survey)
+    assert "the rates from surveys are all right with a confidence of at least 0.96" in repr(survey)
 
 
 def test_labels_that_did_not_converge_are_named() -> None:
@@ -278,8 +278,8 @@ def test_results_are_adjustments_and_can_be_pickled(tmp_path: Path) -> None:
     result = br.adjust_multilabel(MAKE["pandas"](P), BY_NAME)
     news = result.results["news"]
     assert isinstance(news, br.Adjustment)
-    assert news.classes == (False, True)
-    assert news.what_if({True: 0.7, False: 0.3}).rates[1] == pytest.approx(0.7)
+    assert news.classes == ("absent", "present")
+    assert news.what_if({"present": 0.7, "absent": 0.3}).rates[1] == pytest.approx(0.7)
     news.save(tmp_path / "news.json")
     assert br.load(tmp_path / "news.json").shift == pytest.approx(news.shift)
     again = pickle.loads(pickle.dumps(result))
@@ -290,11 +290,11 @@ def test_results_are_adjustments_and_can_be_pickled(tmp_path: Path) -> None:
 def test_an_impossible_rate_names_the_label() -> None:
     p = P.copy()
     p[:, 1] = 0.0
-    with pytest.raises(br.InfeasibleRates, match=r"^label 'news': class True would need a mean of 0\.6") as caught:
+    with pytest.raises(br.InfeasibleRates, match=r"^label 'news': class 'present' would need a mean of 0\.6") as caught:
         br.adjust_multilabel(MAKE["pandas"](p), BY_NAME)
-    assert caught.value.classes == [True]
+    assert caught.value.classes == ["present"]
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(br.InfeasibleRates, match=r"^label 1: class False would need a mean of 0\.4"):
+    with pytest.raises(br.InfeasibleRates, match=r"^label 1: class 'absent' would need a mean of 0\.4"):
         br.adjust_multilabel(np.where(np.arange(3) == 1, 1.0, P), RATES)
 
 

@@ -241,7 +241,7 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (lambda: Rates.exact(["0.5", "0.5"]), BadRates, "rates must be real numbers, but have dtype <U3; convert them"),
     (lambda: Rates.of_population([0.5j, 0.5]), BadRates, "have dtype complex128; take the real part"),
     (lambda: Rates.between([10**400, 0], None), BadRates, "the entry of class 0 is too large"),
-    (lambda: Rates.between(10**400, None), BadRates, "low must be 1 numbers, one for each class, not 1000"),
+    (lambda: Rates.between(10**400, None), BadRates, "low is too large: a float can hold at most"),
     (lambda: Rates.between([0.4, 0.5], [0.4, 0.5]), BadRates, "rates sum to 0.9, not 1; to rescale them, divide each"),
     (lambda: Rates.near([0.5, 0.5], 10**400), BadRates, "radius must be 0 or a positive number, not 1000"),
     (lambda: Rates.near([0.5, 0.5], np.complex128(1)), BadRates, "radius must be 0 or a positive number, not"),

@@ -205,7 +205,8 @@ def prior_adjust(
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
     old_rates, new_rates : float, array-like of shape (k,), dict or Rates
         Class rates in training, as the classifier saw them (after any resampling or class weights), and now. For rates
-        that are not exactly known the best guess is used, and the guarantee holds for all possible ones.
+        that are not exactly known the best guess is used, and the guarantee holds for all possible ones. Bounds have no
+        best guess.
     sample_weight, from_logits, normalize, zeros, classes, columns, out, dtype, progress
         As in :func:`adjust`.
 

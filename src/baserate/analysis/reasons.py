@@ -71,7 +71,7 @@ def reasons_for(found: Findings, *, has_old_rates: bool) -> list[Reason]:
     """What was found out about the rates, the guarantee and prior adjustment."""
     reasons = [_about_rates(found)]
     if found.doubtful:
-        reasons.append(_about_doubt(found))
+        reasons.append(_about_doubt(found, has_old_rates=has_old_rates))
     reasons.append(_guarantee(found.best))
     if found.conflicting:
         says = (
@@ -95,17 +95,18 @@ def reasons_for(found: Findings, *, has_old_rates: bool) -> list[Reason]:
 
 def _about_rates(found: Findings) -> Reason:
     check, j = found.check, found.check.largest
+    nearest = "" if found.known.kind == "exact" else "nearest "
     says = (
         f"the predictions expect a rate of {check.expected[j]:.4g} of {class_label(found.known.classes, j)}; the "
-        f"stated rate is {check.stated[j]:.4g}; if the model is right for these rows, chance alone gives a difference "
-        f"of about {check.deviation[j]:.2g} ({_p_value(check.p_value)})"
+        f"{nearest}stated rate is {check.stated[j]:.4g}; if the model is right for these rows, chance alone gives a "
+        f"difference of about {check.deviation[j]:.2g} ({_p_value(check.p_value)})"
     )
     if found.conflicting and found.shift_confirmed:
         says += "; a change of the class rates since training explains it"
     return Reason("rates", check.p_value, says)
 
 
-def _about_doubt(found: Findings) -> Reason:
+def _about_doubt(found: Findings, *, has_old_rates: bool) -> Reason:
     """The possible explanations of a contradiction, most likely first, and what would tell them apart."""
     check, prior = found.shift_check, found.prior
     changed = "the class rates have changed since training and the stated ones are right"
@@ -117,9 +118,9 @@ def _about_doubt(found: Findings) -> Reason:
     explanations = [wrong, "the model is not calibrated", "more than the class rates has changed"]
     if check is None:
         explanations.insert(1, changed)
+        needed = "one vector of rates" if has_old_rates else f"{_OLD_RATES}="
         remedy = (
-            f"unlabelled rows cannot tell these apart; pass {_OLD_RATES}=, or validation data as {PROBS_VAL}= and "
-            f"{Y_VAL}="
+            f"unlabelled rows cannot tell these apart; pass {needed}, or validation data as {PROBS_VAL}= and {Y_VAL}="
         )
     elif check.p_value > LEVEL:
         explanations.insert(0 if check.log_odds > 0 else 1, changed)

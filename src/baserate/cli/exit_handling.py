@@ -44,6 +44,7 @@ _SPELLINGS = {
     Option("new_probs"): "IN",
     Option("probs_val"): "--validation",
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
+    Option("old_rates", "{'name of a class': ...}"): "--old-rates NAME=...",
     Option("rates", "{'name of a class': ...}"): "--rates NAME=...",
     Option("total"): "--rates counts:4/50",
     Option("y_val"): "--labels",

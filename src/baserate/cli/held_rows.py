@@ -70,7 +70,7 @@ class HeldRows(NamedTuple):
         rows = request.rows
         assert isinstance(rows, FilesEngine)
         probs, weights = read_predictions(request)
-        return cls(probs, weights if rows.weighted else None, _as_exact(request.known), rows)
+        return cls(probs, weights if rows.weighted else None, request.known, rows)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -112,10 +112,3 @@ class HeldRows(NamedTuple):
 
     def _cell(self, row: int, column: str) -> str:
         return f"{self.rows.naming.row(row)}, column {quoted_name(column)}"
-
-
-def _as_exact(known: Rates) -> Rates:
-    """Exact rates if bounds leave one possible vector, as ``fraud=0.02`` does for two classes; else the same rates."""
-    if known.kind != "between" or np.ptp(known.bounds(), axis=0).any():
-        return known
-    return Rates.exact(known.estimate(), classes=known.classes)

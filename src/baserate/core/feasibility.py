@@ -22,6 +22,8 @@ from baserate.core.row_model import RowModel
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
+_MAX_UNKNOWNS = 2000  # More take seconds.
+_KEPT_WEIGHT = 1e4
 _NEGLIGIBLE = 1e-14  # Mass that may be rounding error of a sum over n rows. Rates down to 1e-12 are well above it.
 
 
@@ -108,17 +110,45 @@ def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray
     ranks = -np.asarray(supports.plan.sum(axis=0) > 0, dtype=np.float64) if shift is None else shift
     groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
     found = [_blockage(dual, survey, supports, group) for group in groups]
-    if shift is not None and np.ptp(shift) > 0:
-        found.append(_weighted_blockage(dual, survey, supports, (shift - shift.min()) / np.ptp(shift)))
+    for direction in [] if shift is None else [shift, _towards_centre(dual.kept_rate_set, supports)]:
+        if np.ptp(direction) > 0:
+            weights = (direction - direction.min()) / np.ptp(direction)
+            found.append(_weighted_blockage(dual, survey, supports, weights))
     blocked = [one for one in found if one.wanted > one.reachable + 1e-9]
     return max(blocked, key=lambda one: (not one.weighted, one.wanted - one.reachable), default=None)
+
+
+def _towards_centre(rate_set: RateSet, supports: Supports) -> FloatArray:
+    """The direction from the possible rates that are nearest to the centre of a ball, to that centre.
+
+    The nearest ones are found by non-negative least squares, in which a large factor makes each group of rows keep its
+    weight. Whether the direction separates the two is tested exactly afterwards.
+    """
+    from scipy.optimize import nnls
+
+    assert rate_set.ball is not None
+    of_group, of_class = np.nonzero(supports.allowed)
+    if len(of_group) > _MAX_UNKNOWNS:
+        return np.zeros(len(rate_set.low))
+    centre, root = rate_set.ball.centre, np.sqrt(rate_set.ball.scale)
+    n_groups, k = supports.allowed.shape
+    at = np.arange(len(of_group))
+    equations = np.zeros((k + n_groups, len(of_group)))
+    equations[of_class, at] = root[of_class]
+    equations[k + of_group, at] = _KEPT_WEIGHT
+    wanted = np.concatenate([root * centre, _KEPT_WEIGHT * supports.plan.sum(axis=1)])
+    try:
+        amounts, _ = nnls(equations, wanted)
+    except RuntimeError:  # too many steps
+        return np.zeros(k)
+    return rate_set.ball.scale * (centre - np.bincount(of_class, amounts, minlength=k))
 
 
 def _weighted_blockage(dual: Dual, survey: Survey, supports: Supports, weights: FloatArray) -> Blockage:
     """The weighted sum of rates that the rows allow at most, and that the rate set needs at least.
 
-    A ball can be out of reach although no group of classes is. If it is, the shift grows in the direction that
-    separates the ball from the rates that are possible.
+    A ball can be out of reach although no group of classes is. Then the direction from the nearest possible rates to
+    its centre separates them, and the shift grows in this direction.
     """
     kept, large = dual.model.kept_classes, weights > 0.5
     best = np.where(supports.allowed, weights, 0.0).max(axis=1)

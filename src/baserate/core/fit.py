@@ -347,8 +347,8 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     )
     if found.weighted:
         ball = search.dual.kept_rate_set.ball
-        radius = 0.0 if ball is None else ball.radius
-        reason = f"the hard zeros of the predictions allow no rates within {radius:g} of the stated ones"
+        assert ball is not None
+        reason = f"the hard zeros of the predictions allow no rates within {ball.radius:g} of the stated ones"
     raise InfeasibleRates(
         f"{reason}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the "
         "rates",

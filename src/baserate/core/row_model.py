@@ -17,7 +17,6 @@ from baserate.core.contracts import DualSums
 from baserate.errors import BadProbabilities, InfeasibleRates, Option
 from baserate.inputs.reading import Naming, Reading
 from baserate.losses.base import NONNEGATIVE, Loss, inner
-from baserate.losses.log import Log
 from baserate.losses.softened import Softened
 from baserate.rates.sets import RateSet
 from baserate.support.answer_types import FLOAT64, AnswerTypes
@@ -182,7 +181,7 @@ class RowModel:
         A difference that may be a rounding error of the losses themselves is not counted. Labels to which ``p`` gives
         probability 0 are not considered if their loss is infinite before and after.
 
-        Rows in float32 do not sum to 1 exactly; see :meth:`_cost_of_sums`.
+        Rows in float32 do not sum to 1 exactly; see :meth:`baserate.losses.base.Loss.cost_of_sum`.
         """
         eta = self.loss.link(rows.before) if self.softness else rows.dual_points
         old, new = self.kept(eta), self.kept(self.loss.link(rows.after))
@@ -195,26 +194,8 @@ class RowModel:
             least = np.where(possible, fall + rounding, np.inf).min(axis=1)
         mean = inner(np.where(possible, fall, 0.0), self.kept(rows.after))
         if rows.after is not rows.exact:
-            mean += self._cost_of_sums(rows)
+            mean += self.loss.cost_of_sum(rows.before, rows.after)
         return np.maximum(mean - least, 0.0)
-
-    def _cost_of_sums(self, rows: AdjustedRows) -> FloatArray:
-        """What is added to the shortfall of each row because the rounded rows do not sum to 1.
-
-        If the gradient is ``link + c``, the loss of a row with sum s contains ``c (s - 1)``. For log loss it is
-        ``-log p_y + s - 1``, but most libraries compute ``-log p_y``. The guarantee holds for both.
-        """
-        excess = rows.after.sum(axis=1) - 1.0
-        if isinstance(self.loss, Log):
-            return np.maximum(-excess, 0.0)
-        return (self._gradient_constant(rows.after) - self._gradient_constant(rows.before)) * excess
-
-    def _gradient_constant(self, q: FloatArray) -> FloatArray:
-        """What ``gradient`` has in addition to ``link``, for each row."""
-        if type(self.loss).link is Loss.link:
-            return np.zeros(len(q))
-        largest = np.arange(len(q)), q.argmax(axis=1)  # where neither of them is infinite
-        return self.loss.gradient(q)[largest] - self.loss.link(q)[largest]
 
     def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Adjusted rows of raw rows that were not checked yet."""

@@ -151,7 +151,7 @@ def _draw_ends(ax: Axes, points: FloatArray, data: Example) -> None:
     p, u, b = points
     ax.plot(*p, marker="o", color="black", markerfacecolor="white", markersize=9, label=f"p: row {data.row}", **style)
     if data.same:
-        ax.plot(*b, marker="s", color=BLUE, markersize=8, label="adjusted (UGA = BGA)", **style)
+        ax.plot(*b, marker="s", color=BLUE, markersize=8, label="adjusted", **style)
         return
-    ax.plot(*u, marker="^", color=RED, markersize=9, label="unbounded adjustment (UGA)", **style)
-    ax.plot(*b, marker="s", color=BLUE, markersize=8, label="bounded adjustment (BGA)", **style)
+    ax.plot(*u, marker="^", color=RED, markersize=9, label="unbounded adjustment", **style)
+    ax.plot(*b, marker="s", color=BLUE, markersize=8, label="bounded adjustment", **style)

@@ -15,6 +15,7 @@ from baserate.engines.memory import MemoryEngine, in_order, worker_pool
 from baserate.errors import BadOption, BadWeights, Option
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
+from baserate.inputs.vectors import check_probabilities
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
@@ -67,7 +68,10 @@ class FilesEngine(Engine):
         )
         names = table.columns.names
         if source.from_logits and len(names) == 1:
-            raise BadOption(f"{quoted_name(names[0])} is one column of logits, but one column per class is needed")
+            raise BadOption(
+                f"{quoted_name(names[0])} is one column of logits, but files need one column per class; convert the "
+                "logits z to probabilities, 1 / (1 + exp(-z))"
+            )
         if source.fitted and source.out is None:
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
         return cls(table)
@@ -83,6 +87,8 @@ class FilesEngine(Engine):
         self.naming = table.naming
         schema = table.parts[0].schema
         self.dtype = np.result_type(*(numpy_dtype(schema.field(name).type) for name in table.columns.names))
+        if self.one_column:
+            self.dtype = np.dtype(np.float64)  # so that 1 minus the probability is not rounded
         self.answer_types = answer_types(table)
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
         self._staged: Staged | None = None
@@ -119,13 +125,13 @@ class FilesEngine(Engine):
             return
         if self._staged is not None:
             self._staged.discard()
-        from baserate.tables.conversion import output_schemas, replace_columns
+        from baserate.tables.conversion import adjusted_table, output_schemas
 
         schemas = output_schemas(table)
 
         def work(placed: PlacedPiece) -> tuple[PlacedPiece, pa.Table, Any]:
             rows, sums = self._adjusted(placed, task, block_values)
-            return placed, replace_columns(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
+            return placed, adjusted_table(*rows, schemas[placed.part], table.columns, table.parts[placed.part]), sums
 
         self._staged = table.destination.stage(table.parts, schemas, table.columns)
         self.progress.begin("writing", self.n_rows)
@@ -181,6 +187,9 @@ class FilesEngine(Engine):
 
     def _cut(self, batch: pa.RecordBatch | pa.Table, start: int, block_values: int) -> Iterator[Block]:
         raw, weights = self._matrix(batch), self._weights(batch, start)
+        if self.one_column:
+            check_probabilities(raw[:, 1], self.naming, start)
+            np.maximum(raw, 0, out=raw)
         block_rows = rows_per_block(self.n_classes, block_values)
         for i in range(0, len(raw), block_rows):
             yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i)
@@ -190,10 +199,9 @@ class FilesEngine(Engine):
 
         matrix = np.empty((batch.num_rows, self.n_classes), dtype=self.dtype, order="F")
         for j, name in enumerate(self._table.columns.names):
-            matrix[:, j] = column_to_numpy(batch.column(name), matrix.dtype)
-        if len(self._table.columns.names) == 1:  # of two classes, the probability of the second
-            matrix[:, 1] = matrix[:, 0]
-            matrix[:, 0] = 1 - matrix[:, 1]
+            matrix[:, j - len(self._table.columns.names)] = column_to_numpy(batch.column(name), matrix.dtype)
+        if self.one_column:  # of two classes, the probability of the second
+            np.subtract(1, matrix[:, 1], out=matrix[:, 0])
         return matrix
 
     def _weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:

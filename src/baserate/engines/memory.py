@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
 from baserate.core.sampling import sampled_rows
-from baserate.errors import BadOption, Option
+from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
 from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
-from baserate.inputs.validation import as_matrix, as_weights
+from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
 from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
@@ -147,6 +147,7 @@ def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
         if found is not None:
             return found[0], replace(found[1], shape=()) if is_number else found[1]
         return source.probs, None
+    _check_one_row(source)
     classes = None if source.named_classes is None else tuple(source.named_classes)
     named = series_to_dict(source.probs, classes)
     if isinstance(named, Mapping):  # one row by class name
@@ -154,8 +155,22 @@ def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
     return source.probs, None
 
 
+def _check_one_row(source: RowSource) -> None:
+    """Raise if a vector of two numbers seems to be meant as the probabilities of one class."""
+    if source.from_logits or source.normalize or not isinstance(source.probs, (list, tuple, np.ndarray)):
+        return
+    values = np.asarray(source.probs) if np.ndim(source.probs[0]) == 0 else None
+    if values is not None and values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) > 0.01:
+        raise BadProbabilities(
+            f"{source.argument} is a vector of two numbers, which is one row of the two classes, but it sums to "
+            f"{values.sum():.4g}; to adjust probabilities of one class, pass np.column_stack([1 - p, p])"
+        )
+
+
 def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
     columns, selected, fitted = source.columns, None, source.fitted_form
+    if source.one_column and columns is None and not isinstance(fitted, Frame):
+        return split_dataframe(source.probs, [_column_of_class(source)], what=source.argument, selected=True)
     if source.fitted and columns is None and isinstance(fitted, Frame):
         columns, selected = fitted.columns, fitted.selected
     elif source.fitted:
@@ -165,7 +180,27 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
     named = None if source.fitted else source.named_classes
-    return split_dataframe(source.probs, columns, what=source.argument, selected=selected, named=named)
+    what, names_all = source.argument, source.names_all
+    return split_dataframe(source.probs, columns, what=what, selected=selected, named=named, names_all=names_all)
+
+
+def _column_of_class(source: RowSource) -> Any:
+    """The column of a dataframe that holds the probabilities for which a shift of one class was fitted."""
+    there: list[Any] = list(getattr(source.probs, "column_names", None) or source.probs.columns)
+    if len(there) == 1:
+        return there[0]
+    positive = None if source.named_classes is None else source.named_classes[1]
+    try:
+        found = ColumnSelection(None, None if positive is None else [positive]).among(there, what=source.argument)
+    except BadOption:
+        found = None
+    if found is None or len(found.names) != 1:
+        option, of = Option("columns", "'name'"), "" if positive is None else f" of class {quoted_name(positive)}"
+        raise BadProbabilities(
+            f"{source.argument} has the columns {quoted(there)}; name the one with the probabilities{of}: {option}",
+            options=[option],
+        )
+    return found.names[0]
 
 
 @functools.cache

@@ -18,14 +18,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from baserate.adjustment import Adjustment, load
-from baserate.errors import BadOption, BadRates, NotAdaptedWarning, warn
-from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, class_name, not_fitted_message
+from baserate.errors import BadOption, BadProbabilities, BadRates, NotAdaptedWarning, warn
+from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, estimator_name, not_fitted_message
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
-from baserate.inputs.class_numbers import as_rates
+from baserate.inputs.class_numbers import as_rates, is_one_number
 from baserate.inputs.validation import quoted
 from baserate.losses.base import Loss
-from baserate.rates import RatesLike
+from baserate.rates import Rates, RatesLike
 from baserate.result.record import Result
 from baserate.solving import adjusted, prior_adjusted
 from baserate.support.arrays import FloatArray
@@ -159,7 +159,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.training_rates_ = self._stated_old_rates()
         elif self.method == "prior" and self.training_rates_ is not None:
             probs = self._call_estimator("predict_proba", X)
-            warn_if_not_trained_for(self.training_rates_, rows, probs, class_name(self.estimator))
+            warn_if_not_trained_for(self.training_rates_, rows, probs, estimator_name(self.estimator))
         if self.method == "prior" and self.rates is not None:
             self.adapt()
         return self
@@ -204,6 +204,12 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.adjustment_ = self._checked(adjustment).without_rows()
             return self
         known = self.rates if rates is None else rates
+        one_number = known.is_one_number if isinstance(known, Rates) else is_one_number(known)
+        if one_number and len(self.classes_) == 2 and self.classes_.dtype.kind not in "biuf":
+            raise BadRates(
+                f"the rate is one number, but the classes are {quoted(self.classes_.tolist())}; say which class it is "
+                f"for: {{{self.classes_.tolist()[1]!r}: ...}}"
+            )
         if known is None:
             raise BadRates(
                 "adapt needs the class rates of the target population: pass adapt(X, rates) or "
@@ -314,7 +320,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         old = self.training_rates_ if self.old_rates is None else self._stated_old_rates()
         if old is None:
             raise BadOption(
-                f"the class rates for which {class_name(self.estimator)} was trained cannot be determined: it is "
+                f"the class rates for which {estimator_name(self.estimator)} was trained cannot be determined: it is "
                 "frozen, or weights or samples the classes in an unknown way; pass them as old_rates="
             )
         probs = old[None] if X is None else self._probs_to_adapt(X)
@@ -331,7 +337,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
         if not hasattr(self.estimator, "predict_proba"):
             raise BadOption(
-                f"{class_name(self.estimator)} has no predict_proba, so there are no probabilities to adjust; wrap "
+                f"{estimator_name(self.estimator)} has no predict_proba, so there are no probabilities to adjust; wrap "
                 "it in sklearn.calibration.CalibratedClassifierCV first"
             )
 
@@ -356,14 +362,20 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _probs_to_adapt(self, X: Any) -> NDArray[Any]:
         probs = self._call_estimator("predict_proba", X)
         if isinstance(self.estimator_, FrozenEstimator):  # otherwise ``fit`` has seen that each row has one label
-            check_one_label_per_row(probs, class_name(self.estimator_))
+            check_one_label_per_row(probs, estimator_name(self.estimator_))
         return probs
 
     def _call_estimator(self, method: str, X: Any) -> NDArray[Any]:
         """The result of a method of the wrapped classifier. If it does not check the columns, they are checked here."""
         if hasattr(self, "n_features_in_") and not hasattr(self.estimator_, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
-        return np.asarray(getattr(self.estimator_, method)(X))
+        found = getattr(self.estimator_, method)(X)
+        if isinstance(found, list) and method == "predict_proba":
+            raise BadProbabilities(
+                f"predict_proba of {estimator_name(self.estimator_)} returns a list of {len(found)} arrays, one per "
+                "label; pass the probability of each label to br.adjust_multilabel"
+            )
+        return np.asarray(found)
 
     def _inner_fit_params(self, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of ``fit`` of the wrapped classifier besides X and y."""

@@ -44,14 +44,14 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def class_name(estimator: Any) -> str:
+def estimator_name(estimator: Any) -> str:
     """The class of a classifier, for messages; of a frozen one, the class of what is frozen."""
     return type(estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator).__name__
 
 
 def not_fitted_message(estimator: Any) -> str:
     """What to do if an AdjustedClassifier is used before the classifier in it is fitted."""
-    begin, name = "This AdjustedClassifier instance is not fitted yet", class_name(estimator)
+    begin, name = "This AdjustedClassifier instance is not fitted yet", estimator_name(estimator)
     if isinstance(estimator, FrozenEstimator):
         return f"{begin}, because the {name} in FrozenEstimator is not fitted. Fit it before you freeze it"
     wrap = "wrap it: AdjustedClassifier(FrozenEstimator(model)), with FrozenEstimator from sklearn.frozen"

@@ -29,7 +29,7 @@ def matched_names(given: Sequence[Any], names: Sequence[Any]) -> list[Any]:
 def same_text(given: Iterable[Any], names: Sequence[Any]) -> str:
     """The end of a message about names that were not matched because several have the same text; else empty."""
     candidates = _by_text(names)
-    for name in given:
+    for name in set(given) - set(names):
         if found := candidates.get(str(name)):
             return (
                 f". {quoted_name(name)} ({type(name).__name__}) was not matched with {quoted(found)} "

@@ -12,7 +12,7 @@ import numpy as np
 
 from baserate.errors import BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
-from baserate.inputs.validation import class_label, is_number, quoted
+from baserate.inputs.validation import class_label, quoted, quoted_name
 from baserate.support.arrays import FloatArray
 
 _RATES_TOLERANCE = 1e-6
@@ -33,6 +33,8 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         Name of the argument for messages.
     """
     rates = series_to_dict(rates, classes)
+    if isinstance(rates, str):
+        raise BadRates(f"{what} is the text {quoted_name(rates)}; pass a number or a dict, or Rates.parse of the text")
     if is_one_number(rates):
         rates = _of_two_classes(rates, n_classes, what)
     elif isinstance(rates, Mapping):
@@ -57,7 +59,8 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
     with np.errstate(over="ignore"):
         total = float(pi.sum())
     if abs(total - 1.0) > _RATES_TOLERANCE:
-        raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum")
+        bounds = f", or for bounds on one rate pass Rates.between({pi[0]:g}, {pi[1]:g})" if n_classes == 2 else ""
+        raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum{bounds}")
     # Rates that sum to 1 up to rounding stay as they are, since dividing 0.4 by their sum may give 0.4000000000000001.
     return pi if abs(total - 1.0) <= _ROUNDING else np.asarray(pi / total)
 
@@ -91,17 +94,31 @@ def _of_two_classes(rate: Any, n_classes: int, what: str) -> list[float]:
 def _with_the_rest(rates: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> Mapping[Any, Any]:
     """The same rates with what is left of 1 for the class that they do not name, if it is only one."""
     named = with_names_of(rates, classes, n_classes)
+    if len(named) < n_classes:
+        _check_rates(named)
     absent = [c for c in (range(n_classes) if classes is None else classes) if c not in named]
     if len(absent) != 1 or len(named) != n_classes - 1 or not sum_is_below_one(named):
         return named
     return {**named, absent[0]: 1.0 - sum(map(float, named.values()))}
 
 
+def _check_rates(rates: Mapping[Any, Any]) -> None:
+    """Raise if a rate of some classes is not a number between 0 and 1."""
+    for name, value in rates.items():
+        rate = as_float(value, f"the rate of class {quoted_name(name)}")
+        if not 0 <= rate <= 1:
+            raise BadRates(
+                f"the rate of class {quoted_name(name)} is {rate:g}; a rate must be between 0 and 1. Divide "
+                "percentages by 100"
+            )
+
+
 def sum_is_below_one(rates: Mapping[Any, Any]) -> bool:
     """Whether these are rates that leave something to further classes."""
-    if not all(is_one_number(value) and value >= 0 for value in rates.values()):
+    if not all(map(is_one_number, rates.values())):
         return False
-    return sum(map(float, rates.values())) < 1.0 - _RATES_TOLERANCE
+    numbers = [as_float(value, "a rate") for value in rates.values()]
+    return all(number >= 0 for number in numbers) and sum(numbers) < 1.0 - _RATES_TOLERANCE
 
 
 def with_names_of(numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> Mapping[Any, Any]:
@@ -127,11 +144,11 @@ def one_per_class(
         Value of classes whose number is None or absent.
     """
     given = series_to_dict(given, classes)
-    if given is None or is_number(given):
-        return np.full(n_classes, missing if given is None else float(cast(float, given)))
+    if given is None or is_one_number(given):
+        return np.full(n_classes, missing if given is None else as_float(given, what))
     if isinstance(given, Mapping):
         given = _from_mapping(given, classes, n_classes, what, missing)
-    rule = f"{what} must be {n_classes} numbers, one for each class"
+    rule = f"{what} must be {n_classes} numbers, one for each class" if n_classes > 1 else f"{what} must be a number"
     if isinstance(given, (str, set, frozenset, bool)):
         raise BadRates(f"{rule}, not {given!r}")
     try:

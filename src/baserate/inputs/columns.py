@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
+from baserate.inputs.class_numbers import series_to_dict, sum_is_below_one
 from baserate.inputs.validation import quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
@@ -15,7 +16,7 @@ _CLASSES = Option("classes", "[...]")
 
 SELECT_COLUMNS = (
     f"Select the columns with probabilities by a pattern, {COLUMN_PATTERN} (the * stands for the class name), or by a "
-    f"list of names, {COLUMN_LIST}"
+    f"list of names, {COLUMN_LIST}; one name is enough for the probabilities of one of two classes"
 )
 """Advice for messages. An error with this text has both options attached."""
 
@@ -112,6 +113,7 @@ def as_names(columns: Sequence[Any]) -> list[Any]:
 
 def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
     """The classes that the rates name, or None if the rates are given by position."""
+    rates = series_to_dict(rates)
     if isinstance(rates, Mapping):
         return tuple(rates)
     own = getattr(rates, "classes", None)
@@ -120,6 +122,14 @@ def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
     numbers = [getattr(rates, name, None) for name in ("values", "low", "high", "counts")]
     names = [name for given in numbers if isinstance(given, Mapping) for name in given]
     return tuple(dict.fromkeys(names)) or None
+
+
+def names_all_classes(rates: object) -> bool:
+    """Whether rates by class name leave nothing to classes that they do not name."""
+    rates = series_to_dict(rates)
+    if isinstance(rates, Mapping):
+        return not sum_is_below_one(rates)
+    return getattr(rates, "classes", None) is not None
 
 
 def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -> tuple[Any, Any] | None:
@@ -133,12 +143,18 @@ def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -
         Classes that the rates name.
     """
     name = None if column is None else (column.classes or column.names)[-1]
-    if not named:
+    if not named or (name is None and set(named) <= {0, 1}):  # 0 and 1 are the numbers of the classes
         return None if name is None else (f"not {name}", name)
     if len(named) > 2:
         raise BadRates(f"the rates name {len(named)} classes, {quoted(named)}, but one column is for two classes")
     own = [c for c in named if name is not None and _classes_of([name], [c]) == (c,)]
-    own = own or [c for c in named if f"not {c}" in named] or list(named)
+    own = own or [c for c in named if f"not {c}" in named] or ([] if name is not None else list(named))
+    if not own:
+        raise BadRates(
+            f"the rates name {quoted(named)}, but the column is {quoted_name(name)}, and it is not known to which "
+            f"class it belongs; pass {_CLASSES} with both names, that of the column last, or the rate alone",
+            options=[_CLASSES],
+        )
     if len(own) > 1:
         raise BadRates(
             f"the rates name the classes {quoted(named)}, but there is one column, and it is not known to which of "
@@ -183,6 +199,8 @@ def _classes_of(names: Sequence[Any], named: Sequence[Any] | None) -> tuple[Any,
 def _matching_classes(all_names: Sequence[Any], named: Sequence[Any] | None, what: str) -> Columns:
     """The columns whose names consist of a class name, a common prefix and a common suffix."""
     options = [COLUMN_PATTERN, COLUMN_LIST]
+    if len(all_names) == 1:
+        return Columns(tuple(all_names), _classes_of(all_names, named))
     if not named:
         raise BadOption(f"{what} has the columns {quoted(all_names)}. {SELECT_COLUMNS}", options=options)
     meant = set(matched_names(named, all_names))

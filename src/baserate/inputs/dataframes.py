@@ -117,6 +117,7 @@ def split_dataframe(
     what: str = "probs",
     selected: bool | None = None,
     named: Sequence[Any] | None = None,
+    names_all: bool = False,
 ) -> tuple[NDArray[Any], Frame]:
     """Split a dataframe into the matrix of its probabilities and a :class:`Frame`.
 
@@ -132,6 +133,8 @@ def split_dataframe(
         Whether the dataframe may have other columns. By default it may if ``columns`` is given.
     named : sequence, optional
         Classes that the rates name.
+    names_all : bool
+        Whether there are no other classes.
     """
     import narwhals as nw
 
@@ -146,7 +149,7 @@ def split_dataframe(
         raise BadProbabilities(f"{what} is a dataframe that cannot be used: {error}") from None
     names = list(frame.columns)
     if columns is None and selected is None:
-        columns = _columns_of_classes(frame.schema, named)
+        columns = _columns_of_classes(frame.schema, named, names_all=names_all)
     found = ColumnSelection(columns, named).among(names, what=what, all_of=True)
     chosen_names, classes = list(found.names), found.classes or found.names
     others_allowed = columns is not None if selected is None else selected
@@ -162,21 +165,23 @@ def split_dataframe(
     else:
         at = [names.index(name) for name in chosen_names]
         index, native = probs.index, (probs.columns[at], tuple(probs.dtypes.iloc[at]))
+        probs = probs.copy(deep=False)  # so that rows which the caller sorts or adds later do not change it
     form = Frame(frame.implementation, tuple(chosen_names), classes, others_allowed, dtypes, index, native, whole=probs)
     return matrix, form
 
 
-def _columns_of_classes(schema: Mapping[str, Any], named: Sequence[Any] | None) -> list[str] | None:
+def _columns_of_classes(schema: Mapping[str, Any], named: Sequence[Any] | None, *, names_all: bool) -> list[str] | None:
     """The floating columns that belong to the classes that the rates name; None if all columns do, or none."""
     floating = [name for name, dtype in schema.items() if dtype.is_float()]
-    if not named or not floating or len(floating) == len(schema):
+    if not named or not floating:
         return None
     try:
         found = ColumnSelection(None, named).among(floating, what="the dataframe").names
     except BadOption:
         return None
-    # If the columns have the names of the classes, those of further classes are among the floating ones, too.
-    return floating if set(matched_names(named, floating)) == set(found) else list(found)
+    if names_all or set(matched_names(named, floating)) != set(found):
+        return list(found)
+    return floating  # the columns have the names of the classes, so other floating ones may be those of further classes
 
 
 def replace_columns(original: Any, adjusted: Any, names: Sequence[Any]) -> Any:

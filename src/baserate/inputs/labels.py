@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.errors import BadLabels
-from baserate.inputs.class_names import matched_names, same_text
+from baserate.errors import BadLabels, Option
+from baserate.inputs.class_names import same_text
 from baserate.inputs.validation import quoted
+
+_CLASSES = Option("classes", "[...]")
 
 
 def as_targets(
@@ -45,8 +48,8 @@ def as_columns(
     y = _as_array(y)
     if y.shape != (n,):
         raise BadLabels(f"y has shape {y.shape}, but there are {n} predictions of {k} classes; pass {n} labels")
-    if classes is not None and not (one_column and _are_zeros_and_ones(y, classes)):
-        return _column_numbers(y, classes)
+    if classes is not None:
+        return _column_numbers(y, classes, one_column=one_column)
     if one_column and y.dtype.kind == "f" and np.isin(y, (0, 1)).all():
         y = y.astype(np.intp)
     if y.dtype.kind not in "iub":
@@ -60,16 +63,11 @@ def as_columns(
     return y.astype(np.intp)
 
 
-def _are_zeros_and_ones(y: NDArray[Any], classes: tuple[Any, ...]) -> bool:
-    """Whether the labels are 0 and 1, and these are not names of classes."""
-    return y.dtype.kind in "iubf" and bool(np.isin(y, (0, 1)).all()) and not {"0", "1"} & set(map(str, classes))
-
-
 def match_labels(values: Sequence[Any], classes: Sequence[Any], *, one_column: bool = False) -> list[int | None]:
-    """The number of the class that each of some values from a file stands for; None for a value that is no class.
+    """The number of the class that each label stands for; None for a label that is no class.
 
-    A file may hold a name in another type than the columns have it: 1, 1.0, True and "1" can be the same class. A value
-    stands for the class with the same text, else for the only class with the same number.
+    A label may be a name in another type than the class has: 1, 1.0, True and "1" can be the same class. It stands for
+    the only class with the same text, else for the only class with the same number.
 
     Parameters
     ----------
@@ -86,7 +84,8 @@ def match_labels(values: Sequence[Any], classes: Sequence[Any], *, one_column: b
     >>> match_labels([0, "true", "fraud", "fine"], ["not fraud", "fraud"], one_column=True)
     [0, 1, 1, None]
     """
-    texts = {str(name).strip(): j for j, name in enumerate(classes)}
+    times = Counter(str(name).strip() for name in classes)
+    texts = {str(name).strip(): j for j, name in enumerate(classes) if times[str(name).strip()] == 1}
     numbers: dict[Decimal, list[int]] = {}
     for j, name in enumerate(classes):
         if (number := _number(name)) is not None:
@@ -124,7 +123,7 @@ def _as_array(y: ArrayLike) -> NDArray[Any]:
         raise BadLabels("y is not an array: its rows have different lengths") from None
 
 
-def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.intp]:
+def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...], *, one_column: bool) -> NDArray[np.intp]:
     """Column numbers of class names."""
     try:
         names, inverse = np.unique(y, return_inverse=True)
@@ -133,14 +132,17 @@ def _column_numbers(y: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.int
             "y mixes values that cannot be sorted, such as None and strings; drop or convert them"
         ) from None
     position = {name: j for j, name in enumerate(classes)}
-    meant = matched_names(names.tolist(), classes)
-    unknown = [name for name in meant if name not in position]
+    others = [name for name in names.tolist() if name not in position]
+    matched = dict(zip(others, match_labels(others, classes, one_column=one_column), strict=True))
+    unknown = [name for name in others if matched[name] is None]
     if unknown:
         raise BadLabels(
             f"y contains {quoted(unknown)}, which is not among the classes {quoted(classes)}"
-            f"{same_text(unknown, classes)}"
+            f"{same_text(unknown, classes)}{f'; name the classes by {_CLASSES}' if one_column else ''}",
+            options=[_CLASSES] if one_column else [],
         )
-    return np.array([position[name] for name in meant], dtype=np.intp)[inverse]
+    found = position | matched
+    return np.array([found[name] for name in names.tolist()], dtype=np.intp)[inverse]
 
 
 def _check_matrix(y: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:

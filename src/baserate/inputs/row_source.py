@@ -33,6 +33,8 @@ class RowSource:
         The name of the argument, for messages.
     named_classes : sequence, optional
         Classes that the caller names. They help to find the columns.
+    names_all : bool
+        Whether there are no classes besides ``named_classes``.
     fitted : bool
         Whether ``named_classes`` are the classes of a fitted adjustment, so that the columns are wanted in their order
         and one row may be passed as a vector.
@@ -56,6 +58,7 @@ class RowSource:
     progress: Progress | None = None
     argument: str = "probs"
     named_classes: Sequence[Any] | None = None
+    names_all: bool = False
     fitted: bool = False
     fitted_form: Form | None = None
     one_column: bool = False

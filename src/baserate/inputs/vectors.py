@@ -45,7 +45,6 @@ class Vector:
 
     classes = None  # Whoever knows the rates names the classes.
     selected = False  # There are no other columns.
-    whole = None
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -77,7 +76,7 @@ class Vector:
     def _wrap_series(self, values: NDArray[Any]) -> Any:
         import narwhals as nw
 
-        series = nw.new_series(self.name or "", values, backend=self.kind).to_native()
+        series = nw.new_series("" if self.name is None else self.name, values, backend=self.kind).to_native()
         is_array = self.kind.is_pyarrow() and not hasattr(self.like, "chunks")
         return series.combine_chunks() if is_array else series
 
@@ -99,7 +98,8 @@ def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None
         values = _numbers(series.to_numpy(), what)
         dtype = np.dtype(str(series.dtype).lower() if series.dtype.is_float() else np.float64)
         like = probs if series.implementation.is_pandas_like() else probs[:0]
-        return values, Vector(series.implementation, values.shape, dtype, series.name or None, like)
+        name = None if series.name == "" else series.name
+        return values, Vector(series.implementation, values.shape, dtype, name, like)
     try:
         values = np.asarray(probs)
     except ValueError:  # rows of different lengths, which are reported when a matrix is made of them
@@ -113,25 +113,34 @@ def split_vector(probs: Any, *, what: str) -> tuple[NDArray[Any], Vector] | None
 
 
 def two_columns(p: NDArray[Any], *, from_logits: bool = False, naming: Naming = NUMBERED) -> NDArray[Any]:
-    """A matrix with the probabilities, or logits, of both classes, from those of the second class."""
-    matrix = np.empty((len(p), 2), dtype=p.dtype if p.dtype.kind == "f" else np.float64, order="F")
+    """A matrix with the probabilities, or logits, of both classes, from those of the second class.
+
+    It is in float64: in float32, 1 minus a probability would be rounded, and be a little off the predictions.
+    """
+    p = p.astype(np.float64, copy=False)
+    matrix = np.empty((len(p), 2), order="F")
     if from_logits:  # so that an infinite logit becomes a probability of exactly 0 or 1
         np.minimum(-p, 0, out=matrix[:, 0])
         np.minimum(p, 0, out=matrix[:, 1])
         return matrix
+    check_probabilities(p, naming)
+    np.minimum(p, 1, out=matrix[:, 1])
+    np.subtract(1, matrix[:, 1], out=matrix[:, 0])
+    return matrix
+
+
+def check_probabilities(p: NDArray[Any], naming: Naming, first_row: int = 0) -> None:
+    """Raise if some of the probabilities of one class, from row ``first_row`` on, are not between 0 and 1."""
     bad = np.flatnonzero(~((p >= 0) & (p <= 1 + _MAX_EXCESS)))
     if bad.size:
         i, more = int(bad[0]), f" ({bad.size} of {len(p)} rows are not)" if bad.size > 1 else ""
         if not np.isfinite(p[i]):
-            raise BadProbabilities(f"{naming.row(i)} is {p[i]}; probabilities must be finite{more}")
+            raise BadProbabilities(f"{naming.row(first_row + i)} is {p[i]}; probabilities must be finite{more}")
         raise BadProbabilities(
-            f"{naming.row(i)} is {p[i]}; probabilities must be between 0 and 1{more}. Divide percentages by 100; for "
-            f"logits pass {FROM_LOGITS}",
+            f"{naming.row(first_row + i)} is {p[i]}; probabilities must be between 0 and 1{more}. Divide percentages "
+            f"by 100; for logits pass {FROM_LOGITS}",
             options=[FROM_LOGITS],
         )
-    np.minimum(p, 1, out=matrix[:, 1])
-    np.subtract(1, matrix[:, 1], out=matrix[:, 0])
-    return matrix
 
 
 def _as_series(probs: Any) -> Any:

@@ -141,6 +141,18 @@ class Loss(ABC):
             d = self.phi(q) - self.phi(p) - inner(self.gradient(p), q - p)
         return np.maximum(d, 0.0)
 
+    def cost_of_sum(self, p: FloatArray, a: FloatArray) -> FloatArray:
+        """What the loss of each row gains because the rounded row ``a`` does not sum to 1.
+
+        If the gradient is ``link + c``, the loss of a row with sum s contains ``c (s - 1)``.
+        """
+
+        def constant(q: FloatArray) -> FloatArray:
+            largest = np.arange(len(q)), q.argmax(axis=1)  # where neither of the two is infinite
+            return np.asarray(self.gradient(q)[largest] - self.link(q)[largest])
+
+        return (constant(a) - constant(p)) * (a.sum(axis=1) - 1.0)
+
     def score(self, probs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Mean loss of predictions against labels.
 

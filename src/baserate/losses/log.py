@@ -39,6 +39,11 @@ class Log(Loss):
         with np.errstate(divide="ignore"):
             return np.log(p)
 
+    def cost_of_sum(self, p: FloatArray, a: FloatArray) -> FloatArray:
+        # By the general formula the loss is ``-log a_y + s - 1``, but most libraries compute ``-log a_y``. With this
+        # cost a guarantee holds for both.
+        return np.maximum(1.0 - a.sum(axis=1), 0.0)
+
     def stiffness(self, q: FloatArray) -> FloatArray:
         return 1.0 / np.maximum(q, np.finfo(np.float64).tiny)
 

@@ -85,14 +85,14 @@ def adjust_multilabel(
     as_weights(sample_weight, len(table.raw))  # checked here, because the error is not about one label
     chosen = [j for j, label in enumerate(table.labels) if label in known]
     outcomes = adjust_many(
-        [{"probs": table.raw[:, j], "rates": known[table.labels[j]]} for j in chosen],
+        [{"probs": table.column(j), "rates": known[table.labels[j]]} for j in chosen],
         errors="keep",
         loss=loss,
         bounded=bounded,
         sample_weight=sample_weight,
         from_logits=as_logits,
         zeros=zeros,
-        classes=(False, True),  # whether the label is present
+        classes=("absent", "present"),
         tol=tol,
         max_passes=max_passes,
     )

@@ -49,7 +49,7 @@ class MultilabelAdjustment:
     labels : tuple
         Names of the labels, in the order of the columns; their numbers if they have no names.
     results : dict
-        The :class:`Adjustment` of each label that was adjusted. Its classes are False (absent) and True (present).
+        The :class:`Adjustment` of each label that was adjusted. Its classes are "absent" and "present".
     before : array of shape (L,)
         Mean probability of each label before adjustment.
     rates : array of shape (L,)
@@ -132,7 +132,7 @@ class MultilabelAdjustment:
         )
         results = [self.results.get(label) for label in self.labels]
         return table.with_columns(
-            [None if one is None else one.apply(table.raw[:, j], from_logits=logits) for j, one in enumerate(results)]
+            [None if one is None else one.apply(table.column(j), from_logits=logits) for j, one in enumerate(results)]
         )
 
     def __repr__(self) -> str:

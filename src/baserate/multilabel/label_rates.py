@@ -26,7 +26,7 @@ def rates_by_label(rates: Any, labels: tuple[Any, ...]) -> dict[Any, RatesLike]:
     labels : tuple
     """
     entries = _entries(series_to_dict(rates, labels), labels)
-    parsed = {label: _of_two_classes(entries[label], label) for label in labels if entries.get(label) is not None}
+    parsed = {label: _rates_of_label(entries[label], label) for label in labels if entries.get(label) is not None}
     if not parsed:
         raise BadRates(f"rates has no rate for any of the labels {quoted(labels)}")
     return parsed
@@ -52,7 +52,7 @@ def _entries(rates: Any, labels: tuple[Any, ...]) -> Mapping[Any, Any]:
     return dict(zip(labels, values, strict=True))
 
 
-def _of_two_classes(entry: Any, label: Any) -> RatesLike:
+def _rates_of_label(entry: Any, label: Any) -> RatesLike:
     """The rates of "absent" and "present" from the entry of one label."""
     what = f"the rate of label {quoted_name(label)}"
     if isinstance(entry, Rates):

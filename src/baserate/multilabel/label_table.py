@@ -46,15 +46,23 @@ class LabelTable:
     frame: Frame | None = None
     is_one_row: bool = False
 
+    def column(self, label: int) -> Any:
+        """The predictions of one label, which is given by its number, in their own dtype: an array or a Series."""
+        if self.frame is None:
+            return self.raw[:, label]
+        import narwhals as nw
+
+        return nw.from_native(self.source, eager_only=True).get_column(self.frame.columns[label]).to_native()
+
     def probabilities(self, label: int) -> NDArray[Any]:
         """The probabilities of one label, which is given by its number, without adjustment."""
         if not self.from_logits:
             return self.raw[:, label]
         return np.exp(Reading(from_logits=True).clean(two_columns(self.raw[:, label], from_logits=True))[:, 1])
 
-    def with_columns(self, adjusted: Sequence[NDArray[Any] | None]) -> Any:
+    def with_columns(self, adjusted: Sequence[Any]) -> Any:
         """The predictions in the form in which they were passed, with adjusted columns; None for no adjustment."""
-        columns = [self.probabilities(j) if column is None else column for j, column in enumerate(adjusted)]
+        columns = [np.asarray(self.probabilities(j) if column is None else column) for j, column in enumerate(adjusted)]
         answer = np.stack(columns, axis=1)
         if self.frame is None:
             return answer[0] if self.is_one_row else answer

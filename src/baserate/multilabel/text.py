@@ -40,7 +40,7 @@ def _statements(result: MultilabelAdjustment) -> list[str]:
         f"{certificate.mean:.4g}, if the rates are right"
     ]
     if certificate.confidence is not None:
-        lines.append(f"all rates are right with a confidence of at least {certificate.confidence:.4g}")
+        lines.append(f"the rates from surveys are all right with a confidence of at least {certificate.confidence:.4g}")
     left = len(result.labels) - len(result.results)
     if left:
         lines.append(f"{counted(left, 'label')} without a rate {'is' if left == 1 else 'are'} left unchanged")
@@ -55,11 +55,12 @@ def _table(result: MultilabelAdjustment, shown: list[int]) -> Table:
     adjusted = [result.results.get(result.labels[j]) for j in shown]
     low = _or_dash(adjusted, lambda one: one.certificate.bounds[0][1])
     high = _or_dash(adjusted, lambda one: one.certificate.bounds[1][1])
+    is_exact = all(one is None or one.certificate.known.kind == "exact" for one in adjusted)
     return Table.of(
         {
             "label": [class_name(result.labels[j]) for j in shown],
             "before": format_column(result.before[shown]),
-            **({"wanted": low} if low == high else {"at least": low, "at most": high}),
+            **({"wanted": low} if is_exact else {"at least": low, "at most": high}),
             "achieved": format_column(result.rates[shown]),
             "loss reduction": _or_dash(adjusted, lambda one: one.certificate.loss_reduction),
         }

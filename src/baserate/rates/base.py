@@ -123,10 +123,10 @@ class Rates(ABC):
         metric : "euclidean", "chi2" or "largest", optional
             How the distance of rates t from v is measured: ``sqrt(sum_j (t_j - v_j)^2)``,
             ``sqrt(sum_j (t_j - v_j)^2 / v_j)``, or the largest ``|t_j - v_j|``. By default "euclidean", but "largest"
-            if ``values`` is one number, so that ``Rates.near(0.02, 0.005)`` is from 0.015 to 0.025. "chi2" suits rates
-            that were estimated from the counts of m cases: ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives
-            the usual approximate confidence region of the population's rates. With "chi2", a class with value 0 has
-            rate 0.
+            if ``values`` is the rate of one of two classes, so that ``Rates.near(0.02, 0.005)`` is from 0.015 to
+            0.025. "chi2" suits rates that were estimated from the counts of m cases:
+            ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual approximate confidence region of the
+            population's rates. With "chi2", a class with value 0 has rate 0.
         classes : sequence, optional
             Class names, in the order of the columns.
         """
@@ -291,14 +291,18 @@ class Rates(ABC):
 
         Parameters
         ----------
-        values : array-like of shape (k,) or dict
+        values : float, array-like of shape (k,) or dict
+            One number is the rate of the second of two classes.
         batch_size : int, optional
             As in :meth:`bounds`.
         """
         known = self
         if self.n_classes is None:
             names = tuple(values) if isinstance(values, Mapping) else None
-            known = self.on(names, len(names) if names else int(np.size(np.asarray(values))))
+            if names is not None and len(names) == 1:
+                names = (f"not {names[0]}", *names)
+            size = int(np.size(np.asarray(values))) if names is None else len(names)
+            known = self.on(names, 2 if is_one_number(values) else size)
         known = known._with_known_size()
         rates = as_rates(values, known.classes, known.n_classes or 0, what="values")
         return known.rate_set(_as_batch_size(batch_size)).distance(rates) <= ROUNDING

@@ -68,14 +68,16 @@ class RatesBetween(Rates):
 
     def estimate(self) -> FloatArray:
         low, high = self.rate_set(None).bounds()
-        if np.array_equal(low, high):
-            return low
+        if np.abs(high - low).max() <= ROUNDING:
+            return low / low.sum()
         raise BadRates(
             f"one rate per class is needed here, but only bounds are known ({self.describe().removeprefix(': ')}); "
             "pass one number for each class"
         )
 
     def describe(self) -> str:
+        if self.is_one_number:
+            return f" {_interval(0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high)}"
         if not isinstance(self.low, np.ndarray):
             return f" between {self.low} and {self.high}"
         low, high = self.rate_set(None).bounds()
@@ -97,8 +99,10 @@ class RatesBetween(Rates):
         _check_bounds(low, one_per_class(self.high, names, len(names), "high", missing=1.0), names)
         return self
 
-    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Any:
         low, high = self.low, self.high
+        if isinstance(low, Mapping) and low == high and len(low) == n_classes - 1 and None not in low.values():
+            return ExactRates(self.classes, low)._resolved(classes, n_classes)  # the other class has the rest
         if n_classes == 2 and self.is_one_number:
             low, high = [None, low], [None, high]
         low = one_per_class(low, classes, n_classes, "low", missing=0.0)
@@ -158,7 +162,8 @@ class RatesNear(Rates):
         return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        metric = self.metric or ("largest" if self.is_one_number else "euclidean")
+        one_rate = self.is_one_number or (isinstance(self.values, Mapping) and len(self.values) == 1)
+        metric = self.metric or ("largest" if one_rate else "euclidean")
         return replace(self, values=as_rates(self.values, classes, n_classes), radius=float(self.radius), metric=metric)
 
 
@@ -251,6 +256,12 @@ class SurveyCounts(_Sampled):
             classes = tuple(range(n_classes))  # the labels are column numbers
         if isinstance(given, str) or not hasattr(given, "__iter__"):
             raise BadRates(f"counts must be a list or dict with one number per class, not {quoted_name(given)}")
+        if isinstance(given, Mapping) and not isinstance(given, Counter) and len(given) == 1 and n_classes > 1:
+            raise BadRates(
+                f"counts has only class {quoted_name(*given)}; pass {_TOTAL}= with the number of all cases, too, or "
+                "the counts of all classes",
+                options=[_TOTAL],
+            )
         listed = given.values() if isinstance(given, Mapping) else given
         if any(value is None for value in listed):
             raise BadRates("a count is None; use 0 for a class without cases")
@@ -269,7 +280,7 @@ class SurveyCounts(_Sampled):
                     options=[_TOTAL],
                 )
             return counts
-        if not is_number(total) or total < 1 or total != int(total):
+        if not is_number(total) or not np.isfinite(total) or total < 1 or total != int(total):
             raise BadRates(f"total must be the number of all cases, a whole number above 0, not {quoted_name(total)}")
         if is_one_number(counts):
             if n_classes != 2:
@@ -374,7 +385,8 @@ def _list_numbers(rates: Rates, numbers: Any) -> str:
     return ", ".join(f"{shortened(str(name))} {value}" for name, value in dict(numbers).items())
 
 
-def _interval(low: float, high: float) -> str:
+def _interval(low: Any, high: Any) -> str:
+    low, high = float(low), float(high)
     if low <= 0 and high >= 1:
         return "unknown"
     if low <= 0:

@@ -103,7 +103,9 @@ def _table(about: dict[str, Any], shown: list[dict[str, Any]]) -> Table:
         column.replace("_", " "): format_column(one[column] for one in shown)
         for column in ["before", *requested, "achieved"]
     }
-    shifts = format_column((one["shift"] for one in shown), signed=True)
+    # Of one number per row, the shift relative to the other class: under log loss, the change of the log odds.
+    other = about["classes"][0]["shift"] if about["one_column"] else 0.0
+    shifts = format_column((one["shift"] - other for one in shown), signed=True)
     unnamed = about["one_column"] and not about["classes_named"]
     names = ["positive"] if unnamed else [class_name(one["class"]) for one in shown]
     return Table.of({"class": names, **rates, "shift": shifts})

@@ -14,7 +14,7 @@ from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.class_numbers import is_one_number
-from baserate.inputs.columns import classes_of_one_column, classes_of_rates
+from baserate.inputs.columns import classes_of_one_column, classes_of_rates, names_all_classes
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, quoted_name
 from baserate.losses.base import Loss
@@ -25,7 +25,6 @@ from baserate.rates import Rates, RatesLike, as_known
 DEFAULT_STOP = Stop(1e-10, 500)
 
 _CLASSES, _COLUMNS = Option("classes"), Option("columns", "[...]")
-_BY_NAME = Option("rates", "{'name of a class': ...}")
 _TOL, _MAX_PASSES = Option("tol"), Option("max_passes")
 
 
@@ -69,9 +68,10 @@ def parse_request(
     """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
     stop = _as_stop(tol, max_passes)
     reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
-    rows = open_rows(replace(source, named_classes=classes_of_rates(rates)))
+    named = classes_of_rates(rates)
+    rows = open_rows(replace(source, named_classes=named, names_all=names_all_classes(rates)))
     k = rows.n_classes
-    names = class_names(rows, classes, named=classes_of_rates(rates))
+    names = class_names(rows, classes, named=named)
     known = known_rates(rows, rates, names, selected=source.columns is not None)
     check_loss(chosen, k)
     bounded = is_bounded(chosen, as_requested)
@@ -97,15 +97,16 @@ def known_rates(
     """
     one_number = rates.is_one_number if isinstance(rates, Rates) else is_one_number(rates)
     if one_number and rows.columns is not None and not rows.one_column and rows.n_classes == 2:
+        by_name = Option(what, "{'name of a class': ...}")
         raise BadRates(
             f"{what} is one number, but the columns {quoted(rows.columns.names)} may be in any order; say which class "
-            f"it is for: {_BY_NAME}",
-            options=[_BY_NAME],
+            f"it is for: {by_name}",
+            options=[by_name],
         )
     try:
         return as_known(rates, names, rows.n_classes, what=what)
     except BadRates as error:
-        if rows.one_column and np.ndim(rates) == 1 and np.size(rates) > 2:  # type: ignore[arg-type]  # any rates
+        if rows.one_column and isinstance(rates, (list, tuple, np.ndarray)) and len(rates) > 2:
             raise BadRates(
                 f"{error}, because one number per row is the probability of one of two classes; to pass a single row "
                 "of several classes, make it a matrix with one row"

@@ -191,7 +191,8 @@ def _select_columns(part: Part, choice: ColumnSelection) -> Columns:
             f"{quoted_name(in_path[0])} is encoded in names of folders, so it cannot be a column of probabilities"
         )
     _check_numeric(part, columns.names)
-    if len(columns.names) == 1 and choice.columns is None and not choice.ordered:
+    named_exactly = choice.named is not None and columns.names[0] in choice.named
+    if len(columns.names) == 1 and choice.columns is None and not choice.ordered and named_exactly and len(names) > 1:
         raise BadOption(
             f"{part.name} has the columns {quoted(names)}; only {quoted_name(columns.names[0])} is a class that "
             f"the rates name. {SELECT_COLUMNS}",

@@ -97,7 +97,7 @@ def _common_schema(schemas: list[pa.Schema]) -> pa.Schema:
     return pa.schema([f.with_nullable(f.name in nullable) for f in schemas[0]], metadata=schemas[0].metadata)
 
 
-def replace_columns(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
+def adjusted_table(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns: Columns, part: Part) -> pa.Table:
     """Rows of a part with adjusted probabilities.
 
     Parameters
