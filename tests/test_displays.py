@@ -462,8 +462,8 @@ class TestGeometry:
         display = br.GeometryDisplay.from_predictions([[0.9, 0.1], [0.3, 0.7]], [0.75, 0.25])
         lines = {line.get_label(): line.get_xydata() for line in display.ax_.get_lines()}
         np.testing.assert_allclose(lines["p: row 0"], [[0.1, 0.7]])
-        np.testing.assert_allclose(lines["unbounded adjustment (UGA)"], [[-0.05, 0.55]])  # p minus 0.15
-        np.testing.assert_allclose(lines["bounded adjustment (BGA)"], [[0.0, 0.5]], atol=1e-9)
+        np.testing.assert_allclose(lines["unbounded adjustment"], [[-0.05, 0.55]])  # p minus 0.15
+        np.testing.assert_allclose(lines["bounded adjustment"], [[0.0, 0.5]], atol=1e-9)
         np.testing.assert_allclose(lines["mean = wanted rates"].mean(axis=1) - 0.25, 0.0, atol=1e-12)
         np.testing.assert_allclose(lines["and entries within [0, 1]"], [[0.0, 0.5], [0.5, 0.0]])
 

@@ -281,8 +281,8 @@ def adjust_many(problems: Iterable[Batch], *, errors: str = "raise", **options: 
     >>> batches = [([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7]), ([[0.9, 0.1]], [0.8, 0.2])]
     >>> [round(result.certificate.loss_reduction, 4) for result in br.adjust_many(batches)]
     [0.14, 0.0444]
-    >>> br.adjust_many([([[0.7, 0.3]], [0.3, 0.6])], errors="keep")
-    [BadRates('rates sum to 0.9, not 1; to rescale them, divide each by their sum')]
+    >>> br.adjust_many([([[0.7, 0.2, 0.1]], [0.3, 0.6, 0.2])], errors="keep")
+    [BadRates('rates sum to 1.1, not 1; to rescale them, divide each by their sum')]
     """
     if errors not in ("raise", "keep"):
         raise BadOption(f"errors must be 'raise' or 'keep', not {errors!r}")
