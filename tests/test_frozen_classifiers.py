@@ -318,7 +318,8 @@ def test_a_saved_adjustment_can_be_used_by_a_frozen_model() -> None:
 )
 def test_a_model_of_several_labels_is_refused(classifier: Any) -> None:
     x, y = make_multilabel_classification(100, n_classes=3, random_state=0)
-    with pytest.raises(BadProbabilities, match=rf"{type(classifier).__name__} (has|returns) .* to br\.adjust_multilabel"):
+    name = type(classifier).__name__
+    with pytest.raises(BadProbabilities, match=rf"{name} (has|returns) .* to br\.adjust_multilabel"):
         br.AdjustedClassifier(FrozenEstimator(classifier.fit(x, y))).adapt(x, RATES)
 
 
