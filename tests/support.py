@@ -61,7 +61,7 @@ def assert_certified(result: br.Adjustment, *, bounded: bool = True, relative: b
     assert result.converged
     assert certificate.residual <= 1e-10 + rounding
     assert certificate.gap <= 1e-9 * (max(1.0, certificate.loss_reduction) if relative else 1.0) + rounding
-    assert certificate.loss_reduction >= 0
+    assert certificate.loss_reduction >= -rounding
     sums = a.sum(axis=1, dtype=np.float64)
     assert np.abs(sums - 1).max() <= (1e-12 if bounded else 1e-12 * max(1, np.abs(a).max())) + rounding
     if bounded:
