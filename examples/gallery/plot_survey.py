@@ -41,7 +41,8 @@ print(f"{batch.sum()} e-mails; {labels[batch].mean():.1%} are spam, the filter p
 # so nothing is changed.
 survey = rng.choice(labels[~batch], size=50, replace=False)
 rates = br.Rates.from_counts({"spam": int(survey.sum())}, total=50)
-br.adjust(p[batch], rates)
+result = br.adjust(p[batch], rates)
+result
 
 # %%
 # Many surveys. We compare the set with the survey's own rate. A survey without spam would make the rate 0, so we add

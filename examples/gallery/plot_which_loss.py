@@ -66,12 +66,12 @@ pd.concat(tables, names=["problem"]).round(4)
 # The guarantee does not say which adjustment is the best one. For the grades it is the adjustment for log loss, even
 # if it is measured by the other losses. It multiplies the odds, as a change of the class rates alone would do. For the
 # opinions it is one of the other two. They add the same number to a column of probabilities. As no probability reaches
-# 0 there, both give the same result. In the figure, the best numbers of a column are dark, and those with a guarantee
-# are bold.
+# 0 there, both give the same result. In the figure, the best numbers of a column are coloured, and those with a
+# guarantee are bold.
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), layout="constrained")
 for ax, (name, table) in zip(axes, tables.items(), strict=True):
     best = table.le(table.min() + 1e-9)
-    ax.imshow(best, cmap="Blues", vmin=0, vmax=1.6)
+    ax.imshow(best, cmap="Blues", vmin=0, vmax=2.5)
     for row in range(3):
         for column in range(3):
             value = table.iloc[row, column]
