@@ -55,7 +55,7 @@ def survey(v: Values) -> None:
     raised, mean = v["summary"]["raised"].unstack(), v["summary"]["mean"].unstack()
     assert (raised["from_counts"] <= 0.05).all()
     assert (raised.loc[[20, 50], "its own rate"] > 0).all()
-    assert (mean["its own rate"] < mean["from_counts"]).all()
+    assert (mean["its own rate"] < mean["from_counts"])[[20, 50]].all()
     assert (mean["from_counts"] < 0).all()
     np.testing.assert_array_equal(v["result"].shift, 0.0)  # nothing is changed in the survey that is shown
 
@@ -90,7 +90,7 @@ def small_batch(v: Values) -> None:
     summary = v["summary"]
     assert summary.loc[("exact", 30), "raised"] > 0.2
     assert (summary.loc["of_population", "raised"] <= 0.05).all()
-    assert (summary.loc["of_population", "worst"] < 0.001).all()
+    assert summary.loc["of_population", "worst"].max() < 0.005 < summary.loc["exact", "worst"].max()
     assert abs(summary.loc[("of_population", 30), "mean"]) < 0.0005  # gained nothing
     low, high = v["br"].Rates.of_population(v["rate"]).bounds(30)
     assert low[1] < v["p"][v["thirty"]].mean() < high[1]

@@ -70,9 +70,9 @@ summary = changes.groupby(["survey of", "adjusted to"])["change"].agg(
 summary.round(4)
 
 # %%
-# On average the survey's own rate lowers the loss more. But some small surveys raise it, and nobody knows whether
-# their own survey is one of them. The set gives up a part of the gain. In return it can raise the loss only if it does
-# not contain the true rate, which happens in at most 5 % of the surveys.
+# With 20 or 50 e-mails, the survey's own rate lowers the loss more on average. But some of these surveys raise it, and
+# nobody knows whether their own survey is one of them. The set gives up a part of the gain. In return it can raise the
+# loss only if it does not contain the true rate, which happens in at most 5 % of the surveys.
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 styles = {"its own rate": ("#E69F00", "o", -0.17), "from_counts": ("#0072B2", "D", 0.17)}
 for name, (color, marker, offset) in styles.items():

@@ -71,9 +71,9 @@ table = pd.DataFrame(
 table.round(4)
 
 # %%
-# The correction changes no ranking, so the AUC stays the same. It also does not bring back the rows that were thrown
-# away: the model that was trained on all rows has the lowest log loss. Undersample only if training on all rows is too
-# slow.
+# The corrected mean is close to the true rate, but not equal to it, because the model has learned from few rows. The
+# correction changes no ranking, so the AUC stays the same. It also does not bring back the rows that were thrown away:
+# the model that was trained on all rows has the lowest log loss. Undersample only if training on all rows is too slow.
 #
 # The reliability diagram shows the undersampled model on rows that it was not trained on.
 br.ReliabilityDisplay.from_predictions(

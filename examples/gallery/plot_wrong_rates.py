@@ -84,7 +84,8 @@ advised.round(3)
 
 # %%
 # Here it doubts even the true rate, because the model is not perfectly calibrated, and a change of the class rates
-# alone does not explain the predictions. Adjusting as advised raised the loss for none of these rates.
+# alone does not explain the predictions. With another random split of the loans it may not doubt it. Adjusting as
+# advised raised the loss for none of these rates.
 helpful = stated[one_number < 0]
 print(
     f"One number helps if the stated rate is between {helpful.min():.0%} and {helpful.max():.0%} (the true rate is "
