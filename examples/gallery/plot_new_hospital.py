@@ -85,8 +85,8 @@ table.round(4)
 # they come, ``br.Rates.of_population(rate)`` is the safe choice. Its guarantee is smaller.
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.8), layout="constrained", width_ratios=[3, 2])
 br.RatesDisplay.from_adjustment(result, ax=axes[0])
-axes[1].bar(table.index.astype(str), table["loss before"] - table["loss after"], color="#0072B2")
-axes[1].set(xlabel="years after surgery", ylabel="fall of the log loss")
+axes[1].bar(table.index, table["loss before"] - table["loss after"], color="#0072B2")
+axes[1].set(xlabel="years after surgery", ylabel="fall of the log loss", xticks=table.index)
 axes[1].spines[["top", "right"]].set_visible(False)
 plt.show()
 
