@@ -139,7 +139,7 @@ def test_columns_whose_names_differ_in_type_from_those_of_the_rates_are_found(tm
         ([1, 1, 1], r"shape \(2,\), one for each row, but has shape \(3,\)"),
         ([[1], [1]], r"but has shape \(2, 1\)"),
         (["a", "b"], r"real numbers"),
-        ([1, [2]], r"list of numbers"),
+        ([1, [2]], r"one number per row"),
     ],
 )
 def test_bad_weights_are_refused(weights: Any, message: str) -> None:

@@ -282,7 +282,7 @@ INPUTS = {
         (("zeros.csv", "--rates", "a=0.2,b=0.8"), "pass --zeros 1e-6 to smooth the zeros, choose a loss that can move"),
         (("zeros.csv", "--rates", "a=0.2,b=0.8"), "them (--loss brier), or correct the rates"),
         (("zeros.csv", "--rates", "a=0,b=1"), "or pass --zeros 1e-6 to smooth zeros"),
-        (("mixed.csv", "--rates", "0.5,0.5"), "by a pattern, --columns 'p_*' (the * stands for the class name), or by"),
+        (("mixed.csv", "--rates", "0.5,0.5"), "by a pattern, --columns 'p_*' (where * matches the class name), or by"),
         (("mixed.csv", "--rates", "0.5,0.5"), "a list of names, --columns NAME,NAME"),
         (("mixed.csv", "--rates", "0.5,0.5", "--columns", "a,text"), "with probabilities by --columns NAME,NAME"),
         (("two.npz", "--rates", "0.5,0.5"), "select one by --columns NAME"),

@@ -18,7 +18,7 @@ _SHOWN = 30  # Labels in the table; of more, those whose mean changed most.
 
 
 def summary(result: MultilabelAdjustment) -> Summary:
-    """What a person sees of a multi-label adjustment, in terminals and notebooks."""
+    """The text and tables that terminals and notebooks show for a multi-label adjustment."""
     change = -np.abs(result.rates - result.before)
     shown = [int(j) for j in np.sort(np.argsort(change, kind="stable")[:_SHOWN])]
     hidden = len(result.labels) - len(shown)
