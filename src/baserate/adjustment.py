@@ -33,13 +33,16 @@ class Adjustment(Result):
     before : array of shape (k,)
         Mean of the predictions.
     certificate : Certificate
+        The guarantee.
     active : tuple of ActiveBound
         The bounds that determine the rates.
     converged : bool
+        Whether the rates were reached to the tolerance ``tol``.
     n_passes : int
         Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows.
     n_rows : int
     engine : str
+        Where the rows were processed: in memory, in files or by Dask, and by NumPy or compiled kernels.
     bounded : bool
     classes : tuple or None
         Names of the classes.

@@ -50,7 +50,9 @@ loss = click.option(
 )
 fitting = combined(
     loss,
-    click.option("--unbounded", is_flag=True, help="Unbounded general adjustment (UGA), with entries outside [0, 1]."),
+    click.option(
+        "--unbounded", is_flag=True, help="Unbounded general adjustment (UGA): entries can be outside [0, 1]."
+    ),
     click.option("--tol", type=float, default=1e-10, show_default=True, help="Largest accepted error of a rate."),
     click.option(
         "--max-passes",
@@ -72,7 +74,7 @@ row_reading = combined(
     click.option("--weight", "--weights", "weight", metavar="NAME", help="Column with row weights."),
     click.option("--from-logits", is_flag=True, help="The columns contain logits or log probabilities."),
     click.option("--normalize", is_flag=True, help="Divide each row by its sum first."),
-    click.option("--zeros", type=float, metavar="AMOUNT", help="Add this to every probability first, such as 1e-6."),
+    click.option("--zeros", type=float, metavar="AMOUNT", help="Add this number to every probability first."),
 )
 
 

@@ -40,7 +40,7 @@ def _statements(result: MultilabelAdjustment) -> list[str]:
         f"{certificate.mean:.4g}, if the rates are right"
     ]
     if certificate.confidence is not None:
-        lines.append(f"the rates from surveys are all right with a confidence of at least {certificate.confidence:.4g}")
+        lines.append(f"all rates from surveys are as stated with a confidence of at least {certificate.confidence:.4g}")
     left = len(result.labels) - len(result.results)
     if left:
         lines.append(f"{counted(left, 'label')} without a rate {'is' if left == 1 else 'are'} left unchanged")
