@@ -121,7 +121,7 @@ def test_every_form_of_rates_is_accepted(folder: Path) -> None:
 def test_summary_of_a_small_batch_names_rates_of_a_population_as_they_are_typed(folder: Path) -> None:
     expected = (
         r"the rates of 60 rows drawn at random vary by about \+-0\.13 \(95 %\) around those of their population; "
-        r"if the rates are a population's, pass --rates population:\.\.\.\n"
+        r"for rates of a population, pass --rates population:\.\.\.\n"
     )
     assert re.search(expected, run(folder, "fit", "in.csv", "--rates", RATES).stdout)
     assert re.search(expected, run(folder, "check", "in.csv", "--rates", RATES).stdout)
