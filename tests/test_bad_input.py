@@ -139,7 +139,7 @@ def test_columns_whose_names_differ_in_type_from_those_of_the_rates_are_found(tm
         ([1, 1, 1], r"shape \(2,\), one for each row, but has shape \(3,\)"),
         ([[1], [1]], r"but has shape \(2, 1\)"),
         (["a", "b"], r"real numbers"),
-        ([1, [2]], r"list of numbers"),
+        ([1, [2]], r"one number per row"),
     ],
 )
 def test_bad_weights_are_refused(weights: Any, message: str) -> None:
@@ -440,7 +440,7 @@ def test_every_error_is_a_value_error() -> None:
 
 
 def test_prior_adjustment_needs_a_best_guess_above_0_for_every_class() -> None:
-    with pytest.raises(br.errors.BadRates, match="the best guess for the new rate of class 0 is 0"):
+    with pytest.raises(br.errors.BadRates, match="the best estimate of the new rate of class 0 is 0"):
         br.prior_adjust([[0.2, 0.3, 0.5]], [0.3, 0.3, 0.4], br.Rates.near([0.0, 0.5, 0.5], 0.1))
 
 

@@ -121,7 +121,7 @@ def test_every_form_of_rates_is_accepted(folder: Path) -> None:
 def test_summary_of_a_small_batch_names_rates_of_a_population_as_they_are_typed(folder: Path) -> None:
     expected = (
         r"the rates of 60 rows drawn at random vary by about \+-0\.13 \(95 %\) around those of their population; "
-        r"if the rates are a population's, pass --rates population:\.\.\.\n"
+        r"for rates of a population, pass --rates population:\.\.\.\n"
     )
     assert re.search(expected, run(folder, "fit", "in.csv", "--rates", RATES).stdout)
     assert re.search(expected, run(folder, "check", "in.csv", "--rates", RATES).stdout)
@@ -282,7 +282,7 @@ INPUTS = {
         (("zeros.csv", "--rates", "a=0.2,b=0.8"), "pass --zeros 1e-6 to smooth the zeros, choose a loss that can move"),
         (("zeros.csv", "--rates", "a=0.2,b=0.8"), "them (--loss brier), or correct the rates"),
         (("zeros.csv", "--rates", "a=0,b=1"), "or pass --zeros 1e-6 to smooth zeros"),
-        (("mixed.csv", "--rates", "0.5,0.5"), "by a pattern, --columns 'p_*' (the * stands for the class name), or by"),
+        (("mixed.csv", "--rates", "0.5,0.5"), "by a pattern, --columns 'p_*' (where * matches the class name), or by"),
         (("mixed.csv", "--rates", "0.5,0.5"), "a list of names, --columns NAME,NAME"),
         (("mixed.csv", "--rates", "0.5,0.5", "--columns", "a,text"), "with probabilities by --columns NAME,NAME"),
         (("two.npz", "--rates", "0.5,0.5"), "select one by --columns NAME"),

@@ -102,7 +102,7 @@ class TestTarget:
         table = br.compare(p, y, [0.95, 0.05], losses=["log"], target="new rows", n_bootstrap=20)
         noted = [note for note in table.notes if "not possible without a tenth of the rows" in note]
         assert bool(noted) == np.isnan(table.mean[table.procedures.index("adjusted for log loss"), 0])
-        assert "intervals: of the change, for new rows" in repr(table)
+        assert "intervals: for the mean change in new rows" in repr(table)
 
     def test_intervals_cover_the_effect(self) -> None:
         # A small version of tools/compare_coverage.py; 95 % minus 3 standard errors are 85 % in 40 repetitions.

@@ -124,7 +124,7 @@ class TestCompare:
         explained = [
             "prior adjustment: Bayes' rule",
             "additive: adds one number",
-            "likely rates: the stated set of rates",
+            "likely rates: the stated rate set",
         ]
         for shown in (repr(table), html.unescape(table._repr_html_())):
             assert not re.search(r"BGA|PPA|UGA|to a set", shown)
@@ -234,7 +234,7 @@ class TestAdvise:
         assert log.score(br.adjust(p, advice.rates).probs, y) <= log.score(p, y) + 1e-9
         assert advice.rates.contains([0.9, 0.1])
         assert advice.rates.contains(rates_of(y))
-        assert "(1) the rates are wrong, or those of a population and not of these rows" in repr(advice)
+        assert "(1) the rates are wrong, or they are the rates of a population and not of these rows" in repr(advice)
         assert "Unlabelled rows cannot tell these apart" in repr(advice)
 
     def test_the_stakes_are_the_certificate_and_the_expected_rise(self) -> None:
@@ -347,7 +347,7 @@ class TestAdvise:
         p = np.array([[1.0, 0.0], [1.0, 0.0], [0.4, 0.6]])
         advice = br.advise(p, [0.2, 0.8])
         assert advice.procedure == "none"
-        assert "out of reach by 0.46" in advice.summary
+        assert "make them impossible (too high by 0.46" in advice.summary
         assert "2 probabilities are exactly 0 and stay 0 under this loss" in repr(advice)
         assert br.advise(p, [0.2, 0.8], loss="brier").procedure == "check"
         assert br.advise(p, [0.2, 0.8], zeros=1e-3).procedure == "check"

@@ -219,7 +219,7 @@ class TestRates:
         result = br.adjust(p, rates, classes=list("abcd"))
         display = br.RatesDisplay.from_adjustment(result)
         marks = {line.get_label(): line for line in display.ax_.get_lines()}
-        for label, values in (("as predicted", result.before), ("adjusted", result.rates), ("wanted", rates)):
+        for label, values in (("as predicted", result.before), ("adjusted", result.rates), ("requested", rates)):
             np.testing.assert_allclose(marks[label].get_xdata(), 100 * values, atol=1e-7)
             np.testing.assert_array_equal(marks[label].get_ydata(), range(4))
         assert len({line.get_marker() for line in marks.values()}) == 3, (
@@ -234,7 +234,7 @@ class TestRates:
         low, high = br.Rates.between([0.4, 0.1, None], [0.5, 0.3, None]).bounds()
         np.testing.assert_allclose([bar.get_x() for bar in bars], 100 * low)
         np.testing.assert_allclose([bar.get_x() + bar.get_width() for bar in bars], 100 * high)
-        assert "wanted: any rate in the interval" in display.ax_.get_legend_handles_labels()[1]
+        assert "requested: any rate in the interval" in display.ax_.get_legend_handles_labels()[1]
 
     def test_the_classes_that_changed_most_are_shown(self) -> None:
         p, _, _, rates = predictions(50, 200)
@@ -464,7 +464,7 @@ class TestGeometry:
         np.testing.assert_allclose(lines["p: row 0"], [[0.1, 0.7]])
         np.testing.assert_allclose(lines["unbounded adjustment"], [[-0.05, 0.55]])  # p minus 0.15
         np.testing.assert_allclose(lines["bounded adjustment"], [[0.0, 0.5]], atol=1e-9)
-        np.testing.assert_allclose(lines["mean = wanted rates"].mean(axis=1) - 0.25, 0.0, atol=1e-12)
+        np.testing.assert_allclose(lines["mean = requested rates"].mean(axis=1) - 0.25, 0.0, atol=1e-12)
         np.testing.assert_allclose(lines["and entries within [0, 1]"], [[0.0, 0.5], [0.5, 0.0]])
 
     @pytest.mark.parametrize("rates", [[1.0, 0.0, 0.0], [0.6, 0.4, 0.0]])

@@ -339,7 +339,7 @@ class TestAdjustedClassifier:
         model = br.AdjustedClassifier(LogisticRegression(max_iter=1000), method="prior").fit(X, Y).adapt(rates=RATES)
         by_hand = br.prior_adjust(model.estimator_.predict_proba(X), [1 / 3] * 3, RATES).probs
         np.testing.assert_allclose(model.predict_proba(X), by_hand, atol=1e-12)
-        assert "made without rows, so nothing is guaranteed" in repr(model.adjustment_)
+        assert "nothing is guaranteed, because the adjustment was made without rows" in repr(model.adjustment_)
         model.adjustment_.save(tmp_path / "shift.json")
         assert np.isnan(br.load(tmp_path / "shift.json").certificate.loss_reduction)
 

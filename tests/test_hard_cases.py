@@ -255,9 +255,9 @@ def test_the_warning_names_smoothing_where_predictions_near_0_have_losses_beyond
     with pytest.warns(br.NotConvergedWarning, match="pass zeros=1e-6 if the reason is predictions close to 0"):
         br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5))
     assert br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), zeros=1e-6).converged
-    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The certificate"):
+    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The guarantee"):
         br.adjust(p, [0.9, 0.1], loss=br.losses.Power(1.5), max_passes=1)
-    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The certificate"):
+    with pytest.warns(br.NotConvergedWarning, match=r"raise max_passes or tol\. The guarantee"):
         br.adjust(p, [0.9, 0.1], loss=br.losses.Power(0.5), max_passes=1, zeros=1e-3)
 
 

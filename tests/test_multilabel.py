@@ -264,7 +264,7 @@ def test_the_printed_table_is_short_and_safe() -> None:
     assert repr(result).splitlines()[-1] == "  ... and 10 labels that changed less"
     assert "\x1b" not in repr(result)
     survey = br.adjust_multilabel(p, br.Rates.from_counts([9990, 10], confidence=0.999))
-    assert "the rates from surveys are all right with a confidence of at least 0.96" in repr(survey)
+    assert "all rates from surveys are as stated with a confidence of at least 0.96" in repr(survey)
 
 
 def test_labels_that_did_not_converge_are_named() -> None:

@@ -294,7 +294,7 @@ class TestAdvise:
     def test_zeros_that_make_the_rates_impossible_are_explained(self, folder: Path) -> None:
         Path("zeros.csv").write_text("p_cat,p_dog\n1,0\n1,0\n0.5,0.5\n")
         answer = advised("zeros.csv", "--rates", "cat=0.2,dog=0.8")
-        assert answer.stdout.startswith("do not adjust to these rates: hard zeros put them out of reach by")
+        assert answer.stdout.startswith("do not adjust to these rates: zeros in the predictions make them impossible")
         assert "pass --zeros 1e-6 to smooth the zeros, choose a loss that can move them (--loss brier)" in answer.stdout
 
     @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_ctrl_c_ends_the_command_with_one_line(folder: Path, arguments: tuple[st
 
 def test_help_says_that_rows_are_held_in_memory() -> None:
     for name in ("compare", "advise"):
-        assert "All rows are held in memory" in " ".join(call(name, "--help").stdout.split())
+        assert "Several copies of all rows are kept in memory" in " ".join(call(name, "--help").stdout.split())
 
 
 @pytest.mark.parametrize(

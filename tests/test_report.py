@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -286,7 +287,7 @@ def report_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return path
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "light"), (1200, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (1200, "light"), (1200, "dark")])
 def test_page_in_a_real_browser(browser: Any, report_path: Path, width: int, scheme: str) -> None:
     shown, problems = open_page(browser, report_path, width, color_scheme=scheme)
     assert problems == []
@@ -294,6 +295,33 @@ def test_page_in_a_real_browser(browser: Any, report_path: Path, width: int, sch
     assert shown.locator("img, iframe, object").count() == 0
     wide = shown.evaluate("document.documentElement.scrollWidth")
     assert wide <= width, "no horizontal scrolling, except within wide tables"
+    shown.context.close()
+
+
+def test_tables_and_large_figures_scroll_inside_themselves_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    p = predictions(300, 10)
+    br.adjust(p, wanted(10)).report(tmp_path / "report.html", y=labels(p))
+    shown, _ = open_page(browser, tmp_path / "report.html", 360)
+    parts = "e => [e.firstElementChild.tagName, e.clientWidth, e.scrollWidth, getComputedStyle(e).overflowX]"
+    found = shown.locator(".scroll").evaluate_all(f"all => all.map({parts})")
+    scrolling = {name.lower() for name, client, scroll, overflow in found if scroll > client and overflow == "auto"}
+    assert scrolling == {"table", "svg"}
+    assert all(client <= 360 for _, client, _, _ in found)
+    shown.context.close()
+
+
+@pytest.mark.parametrize(("scheme", "background"), [("light", 255), ("dark", 0x12)])
+def test_figures_have_the_background_of_the_page_and_readable_text(
+    browser: Any, tmp_path: Path, scheme: str, background: int
+) -> None:
+    br.adjust(predictions(), [0.5, 0.3, 0.2]).report(tmp_path / "report.html")
+    shown, _ = open_page(browser, tmp_path / "report.html", color_scheme=scheme)
+    picture = plt.imread(io.BytesIO(shown.locator("figure svg").first.screenshot()))[..., :3] * 255
+    assert np.abs(picture[0, 0] - background).max() <= 2, "the corner of the figure"
+    assert np.abs(picture - background).max() > 200, "labels and axes"
+    assert (
+        shown.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb({', '.join([str(background)] * 3)})"
+    )
     shown.context.close()
 
 

@@ -78,7 +78,7 @@ def test_the_variation_of_the_rates_is_that_of_random_samples() -> None:
     shares = np.random.default_rng(0).binomial(30, 0.35, 20_000) / 30
     half_width = 1.96 * shares.std()
     assert f"the rates of 30 rows {VARIATION.removesuffix(' about')} about +-{half_width:.2g} (95 %)" in text
-    assert "if the rates are a population's, pass rates=Rates.of_population(...)" in text
+    assert "for rates of a population, pass rates=Rates.of_population(...)" in text
 
 
 def test_the_variation_of_the_rates_is_not_mentioned_where_it_does_not_apply() -> None:
@@ -215,7 +215,7 @@ def test_the_note_on_rates_appears_only_where_chance_does_not_explain_them() -> 
     assert rates_note(facts(result.what_if([0.67, 0.33]))) is None
     note = rates_note(facts(result.what_if([0.6, 0.4])))
     assert note is not None
-    assert "a rate of 0.3 of yes, not 0.4" in note
+    assert "the mean prediction for yes is 0.3, not 0.4" in note
     assert note in str(result.what_if([0.6, 0.4]))
     assert rates_note(facts(result.what_if(br.Rates.between([0.6, 0.3], [0.7, 0.4])))) is None
     assert rates_note(facts(br.prior_adjust(p, [0.5, 0.5], [0.6, 0.4]))) is None

@@ -396,7 +396,7 @@ def test_what_if_without_the_original_rows_is_refused() -> None:
 
 def test_what_if_of_a_prior_adjustment_names_the_function_to_call() -> None:
     prior = br.prior_adjust([[0.5, 0.5]], [0.5, 0.5], [0.4, 0.6])
-    with pytest.raises(br.BaserateError, match="call prior_adjust again"):
+    with pytest.raises(br.BaserateError, match="call prior_adjust with the other rates"):
         prior.what_if([0.4, 0.6])
 
 

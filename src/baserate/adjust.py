@@ -40,38 +40,40 @@ def adjust(
 ) -> Adjustment:
     """Adjust predicted probabilities to the class rates of the target population.
 
-    Among all predictions whose mean equals the rates, or lies in the set of possible rates, the result is the one
-    nearest to ``probs`` in the Bregman divergence of the loss. If the class rates of these rows are the given ones, or
-    any of the set, the mean loss falls by at least ``certificate.loss_reduction``, whatever the labels are.
+    The result is the smallest change of ``probs`` whose mean equals the rates, or lies in the set of possible rates.
+    The size of a change is measured by the Bregman divergence of the loss. If the true class rates of these rows are
+    the given ones, or lie in the set, the mean loss falls by at least ``certificate.loss_reduction``, whatever the
+    labels are.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
-        Predicted probabilities; each row sums to 1. Never changed in place. For two classes also the probabilities of
-        the positive class alone, shape (n,): a list, array or Series. The result is of the same kind and shape; that
-        of a float32 array is float32, see ``dtype``. For a dataframe (pandas, polars, pyarrow) it has the same column
-        names, index and dtypes; for a Dask collection it is lazy. A path, a glob or a folder of files is read in pieces
-        and may be larger than memory; see docs/files.md.
+        Predicted probabilities; each row sums to 1. The input is never changed in place. For two classes it can also
+        be the probabilities of the positive class, shape (n,): a list, array or Series. The result has the same kind
+        and shape as ``probs``. For a dataframe (pandas, polars, pyarrow) it has the same column names, index and
+        dtypes. For a Dask collection it is lazy. A path, a glob pattern or a folder of files is read in pieces and may
+        be larger than memory; see docs/files.md.
     rates : float, array-like of shape (k,), dict, Series or Rates
-        Class rates among these rows. One number is the rate of the positive class: the second of two. A dict or a
-        pandas Series is matched by class name, in any order. Of two classes one is enough; if more are missing, their
-        rates are free. Rates that are not exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts
-        of a survey.
+        Class rates of these rows. A single number is the rate of the positive class, which is the second of two
+        classes. A dict or a pandas Series is matched by class name, in any order. If one class is missing from it, this
+        class gets the rest. If several are missing, only the sum of their rates is determined. If the rates are not
+        known exactly, pass a :class:`baserate.Rates`: bounds, a distance from given rates, or the counts of a survey.
     loss : str or Loss, default "log"
-        The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
+        The loss that should fall: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or a loss from ``br.losses``.
     bounded : bool, default True
-        ``True`` is bounded general adjustment (BGA). ``False`` is unbounded general adjustment (UGA), whose entries may
-        leave [0, 1]; for losses that are only defined above 0 the two are the same.
+        ``True`` is bounded general adjustment (BGA). ``False`` is unbounded general adjustment (UGA), whose entries can
+        be below 0 or above 1. For losses that are defined only for positive probabilities, both are the same.
     sample_weight : array-like of shape (n,), or str, optional
         Weights of the rows in the mean; for files, the name of a column.
     from_logits : bool, default False
-        ``probs`` holds logits or log probabilities; in one dimension, the log odds of the positive class. For log loss
-        all computations stay in the log domain.
+        Whether ``probs`` contains logits or log probabilities. One-dimensional ``probs`` then contains the log odds of
+        the positive class. For log loss, all computations use log probabilities.
     normalize : bool, default False
         Divide each row by its sum first.
     zeros : "keep" or float, default "keep"
-        Under a loss that forbids it (log, ``Power(beta <= 1)``) a probability of exactly 0 stays 0. A float is added
-        to every probability first, and the guarantee is then relative to the smoothed predictions.
+        What to do with probabilities of exactly 0. "keep" does not change the predictions before the adjustment; under
+        log loss and ``Power(beta <= 1)`` a probability of 0 then stays 0. A float is added to every probability first,
+        and the guarantee then compares with these smoothed predictions.
     classes : sequence, optional
         Names of the classes, in the order of the columns; by default the column names of a dataframe. For
         one-dimensional ``probs`` the positive class is the second one.
@@ -80,14 +82,14 @@ def adjust(
         as ``"p_*"``, where ``*`` matches the class name. By default those that match the classes in ``rates``. A
         single column holds the probabilities of the positive class.
     out : path-like, optional
-        Where adjusted files go: a file, or a folder. Other columns are copied. The output appears when it is complete;
-        without ``out``, files are fitted but not written.
+        File or folder for the adjusted rows of files. Other columns are copied. The output is created only when it is
+        complete. Without ``out``, the shift is fitted, but no rows are written.
     dtype : "float32" or "float64", optional
         The dtype of the adjusted predictions. By default it is that of ``probs``: float32 for float32 and float16, and
         float64 for all others. Each column of a dataframe or file keeps its own floating dtype. All computations are in
         float64, and the guarantee holds for the rounded predictions.
     tol : float, default 1e-10
-        Largest error of a rate.
+        Largest accepted error of a rate.
     max_passes : int, default 500
         Maximum number of passes over the data to find the shift; 2 to 5 are usual. Passes that only check or write the
         rows do not count.
@@ -101,7 +103,7 @@ def adjust(
     Raises
     ------
     InfeasibleRates
-        If hard zeros make the rates impossible; it names the blocked classes.
+        If probabilities of exactly 0 make the rates impossible. The message names the classes.
     BaserateError
         For other invalid input; always a ``ValueError``.
 
@@ -151,8 +153,8 @@ _ARGUMENTS = frozenset(inspect.signature(adjust).parameters)
 def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
     """Additive adjustment: add the same vector to every row so that the mean equals the rates.
 
-    It is unbounded adjustment for the Brier score, so entries may leave [0, 1]. Takes the other options of
-    :func:`adjust`.
+    This is unbounded general adjustment (UGA) for the Brier score, so entries can be below 0 or above 1. It takes the
+    other options of :func:`adjust`.
 
     Examples
     --------
@@ -167,7 +169,8 @@ def additive(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
 def multiplicative(probs: ArrayLike, rates: RatesLike, **options: Any) -> Adjustment:
     """Multiplicative adjustment: multiply each column by a number and normalise the rows.
 
-    It is bounded and unbounded adjustment for log loss. Takes the other options of :func:`adjust`.
+    This is general adjustment for log loss, where bounded and unbounded adjustment are the same. It takes the other
+    options of :func:`adjust`.
 
     Examples
     --------
@@ -196,24 +199,24 @@ def prior_adjust(
 ) -> Adjustment:
     """Prior probability adjustment (PPA): Bayes' rule from the class rates in training to the new ones.
 
-    Each probability is multiplied by ``new_rate / old_rate`` of its class and the rows are normalised. It is correct if
-    the classifier is calibrated for the old rates and nothing but the rates has changed; then it is the best
-    there is. It does not look at the rows, so their mean need not equal the new rates.
+    Each probability is multiplied by ``new_rate / old_rate`` of its class, and each row is then divided by its sum.
+    This is correct if the classifier is calibrated for the old rates and only the class rates have changed. The factors
+    do not depend on the rows, so the mean of the adjusted rows can differ from the new rates.
 
     Parameters
     ----------
     probs : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
     old_rates, new_rates : float, array-like of shape (k,), dict or Rates
-        Class rates in training, as the classifier saw them (after any resampling or class weights), and now. For rates
-        that are not exactly known the best guess is used, and the guarantee holds for all possible ones. Bounds have no
-        best guess.
+        Class rates in training and class rates of these rows. The rates in training are those after any resampling and
+        class weights. If the new rates are not known exactly, the best estimate of them is used, and the guarantee
+        holds for all possible rates. Bounds have no best estimate, so they are not accepted.
     sample_weight, from_logits, normalize, zeros, classes, columns, out, dtype, progress
         As in :func:`adjust`.
 
     Returns
     -------
     Adjustment
-        Its certificate is for log loss and may be negative: then the loss may rise by that much.
+        Its guarantee is for log loss. If ``certificate.loss_reduction`` is negative, the loss may rise by that much.
 
     Examples
     --------
@@ -254,19 +257,20 @@ def adjust_many(
 
 
 def adjust_many(problems: Iterable[Batch], *, errors: str = "raise", **options: Any) -> Any:
-    """Adjust many small batches, each to its own rates: :func:`adjust` for each, with compiled kernels for all.
+    """Adjust many small batches, each to its own rates.
 
-    A single small batch does not wait until the kernels of numba are loaded. Many batches are worth the wait: a batch
-    of 1000 x 8 then takes a fraction of a millisecond.
+    Each batch is adjusted as by :func:`adjust`. For a single small batch, :func:`adjust` does not use the compiled
+    kernels of numba, because loading them takes longer than the adjustment. Here they are loaded once for all batches.
+    A batch of 1000 rows and 8 classes then takes a fraction of a millisecond.
 
     Parameters
     ----------
     problems : iterable of pairs or dicts
-        Each a pair ``(probs, rates)``, or a dict of arguments of :func:`adjust` for a batch with options of its own.
-        The iterable is read to its end first.
+        Each is a pair ``(probs, rates)``, or a dict of arguments of :func:`adjust` for a batch with its own options.
+        All problems are read before the first one is solved.
     errors : "raise" or "keep", default "raise"
-        Whether a batch that cannot be adjusted raises an error that says which batch it was, or leaves its error in
-        its place among the results.
+        What to do if a batch cannot be adjusted: raise an error that says which batch it is, or put the error into the
+        list instead of the result.
     **options
         Options of :func:`adjust` for all batches.
 

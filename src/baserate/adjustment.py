@@ -29,17 +29,20 @@ class Adjustment(Result):
     rates : array of shape (k,)
         Mean of the adjusted rows.
     wanted : array of shape (k,)
-        The requested rates; for a rate set, those that were chosen in it.
+        The requested rates. For a rate set, the rates that were chosen from it.
     before : array of shape (k,)
         Mean of the predictions.
     certificate : Certificate
+        The guarantee.
     active : tuple of ActiveBound
         The bounds that determine the rates.
     converged : bool
+        Whether the rates were reached to the tolerance ``tol``.
     n_passes : int
         Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows.
     n_rows : int
     engine : str
+        Where the rows were processed: in memory, in files or by Dask, and by NumPy or compiled kernels.
     bounded : bool
     classes : tuple or None
         Names of the classes.
@@ -72,8 +75,8 @@ class Adjustment(Result):
         Parameters
         ----------
         new_probs : array-like of shape (n, k) or (k,), dataframe, path, pyarrow.dataset.Dataset, or Dask collection
-            One row or many. Columns of a dataframe or file are matched by name. If the adjustment was fitted to
-            probabilities of one class, also a vector or Series of them, or a single number.
+            One row or many. Columns of a dataframe or file are matched by name. If the adjustment was fitted to the
+            probabilities of one class, a vector or Series of them, or a single number, is also accepted.
         from_logits : bool, optional
             Whether these are logits; by default as in the fit.
         normalize : bool, default False
@@ -84,7 +87,7 @@ class Adjustment(Result):
         whole : bool, default False
             Whether a dataframe is returned with all its columns, and not only those with probabilities.
         out : path-like, optional
-            Where adjusted files go; required for files, and only allowed for them.
+            File or folder for the adjusted rows. Required for files, and not allowed for other input.
         dtype : "float32" or "float64", optional
             The dtype of the result; by default that of ``new_probs``, as in :func:`baserate.adjust`.
         progress : Progress, optional
@@ -136,7 +139,7 @@ class Adjustment(Result):
         True
         """
         if self.procedure == "prior":
-            raise BaserateError("a prior adjustment is defined by its rates; call prior_adjust again with other ones")
+            raise BaserateError("a prior adjustment is defined by its rates; call prior_adjust with the other rates")
         if self.source is None:
             raise BaserateError("this adjustment has a shift but no rows; call adjust(probs, rates) instead")
         return type(self).of(solve_again(self, rates))
@@ -152,15 +155,15 @@ class Adjustment(Result):
     ) -> None:
         """Write a page about this adjustment: one self-contained HTML file, or Markdown.
 
-        It says what was done and what is guaranteed under which condition, and shows the rates and how rows changed. It
-        needs ``pip install "baserate[report]"``.
+        The page says what was done, what is guaranteed and under which condition. It shows the class rates before and
+        after, and how single rows changed. It needs ``pip install "baserate[report]"``.
 
         Parameters
         ----------
         path : path-like
             Must end in ``.html`` or ``.md``.
         y : array-like of shape (n,), optional
-            Labels of the rows; with them the report also compares the losses of all procedures.
+            Labels of the rows. If they are given, the report also compares the losses of all procedures.
         old_rates : array-like of shape (k,), optional
             Class rates in training, for prior adjustment as one of the procedures.
         title, note : str
@@ -179,7 +182,8 @@ def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustmen
     ----------
     path : path-like
     loss : Loss, optional
-        The loss, if it was made of Python functions, which a file cannot hold; it must have the same ``label``.
+        Required if the loss was created from Python functions, because these are not saved. It must have the same
+        ``label``.
 
     Raises
     ------

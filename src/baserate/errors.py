@@ -99,13 +99,14 @@ class ImpossibleShift(BaserateError):
 
 
 class InfeasibleRates(BaserateError):
-    """No predictions with the same hard zeros have the requested rates as their mean.
+    """The requested rates are impossible, because too many probabilities are exactly 0.
 
     Attributes
     ----------
     classes : list
-        The blocked classes: together they can get at most ``reachable``, but need ``wanted``. For rates near a centre,
-        these may be weighted sums of the rates of all classes, and ``classes`` those with large weights.
+        The classes whose rates are too high: together they can get at most ``reachable``, but need ``wanted``. For
+        rates near a centre, these may be weighted sums of the rates of all classes, and ``classes`` are those with
+        large weights.
     reachable, wanted : float
     """
 

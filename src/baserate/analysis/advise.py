@@ -39,14 +39,14 @@ class Advice:
     Attributes
     ----------
     procedure : "prior", "adjust", "check" or "none"
-        What to do: call :func:`prior_adjust`; call :func:`adjust` with ``rates`` and ``loss``; check the stated rates
-        first, because they and the predictions contradict each other; or leave the predictions as they are. Until
-        the rates have been checked, :func:`adjust` with ``rates`` is safe.
+        What to do. "prior": call :func:`prior_adjust`. "adjust": call :func:`adjust` with ``rates`` and ``loss``.
+        "check": check the stated rates first, because they contradict the predictions; until then, it is safe to call
+        :func:`adjust` with ``rates``. "none": leave the predictions as they are.
     summary : str
         The advice in one sentence.
     reasons : tuple of Reason
     rates : Rates
-        The rates to adjust to: those that were stated, or a set that allows for the doubt about them.
+        The rates to adjust to: the stated ones, or a set that contains them and other plausible rates.
     loss : Loss
         The loss to adjust for.
     doubtful : bool
@@ -103,14 +103,15 @@ def advise(
 ) -> Advice:
     """Which procedure to use for these predictions and rates, whether the rates are plausible, and why.
 
-    If the model is calibrated in the population of these rows, their class rates are known up to chance. Rates that
-    differ more are either wrong, or the population has changed since training. Unlabelled rows cannot tell the two
-    apart. The class rates in training, or validation data, can: after a change of the class rates alone, the
-    predictions must follow the new rates as Bayes' rule says.
+    If the model is calibrated in the target population, the class rates of these rows differ from the mean prediction
+    only by chance. If the stated rates differ more than that, either the rates are wrong or the population has changed
+    since training. Unlabelled rows alone cannot show which of the two is true. The class rates in training, or
+    validation data, can: if only the class rates have changed, Bayes' rule says what the predictions must be like.
 
-    On a batch whose exact rates are known, no class reweighting, prior adjustment included, has a lower log loss than
-    :func:`adjust` for log loss. Prior adjustment is for rates of a population, for surveys and for single rows, and
-    assumes that only the class rates have changed and that the model is calibrated, which is tested.
+    If the exact class rates of a batch are known, no reweighting of the classes has a lower log loss on it than
+    :func:`adjust` for log loss. This includes prior probability adjustment (PPA, :func:`prior_adjust`). PPA is for
+    rates of a population, for surveys and for single rows. It assumes that only the class rates have changed and that
+    the model is calibrated. This assumption is tested.
 
     Parameters
     ----------
@@ -118,10 +119,10 @@ def advise(
     rates : float, array-like of shape (k,), dict, Series or Rates
         What is known about the class rates of these rows.
     old_rates : float, array-like of shape (k,), dict or Series, optional
-        Class rates in training, or by default those of ``y_val``. Prior adjustment is impossible without them.
+        Class rates in training; by default those of ``y_val``. Prior adjustment needs them.
     probs_val, y_val : array-like of shape (m, k) and (m,), optional
-        Predictions of the model for labelled rows from before the change that it was not trained on, and their labels:
-        class names, or column numbers if the classes have no names.
+        Validation data: predictions for labelled rows from before the change, on which the model was not trained, and
+        their labels. Labels are class names, or column numbers if the classes have no names.
     loss : str or Loss, default "log"
         The loss that should fall.
     sample_weight, classes, columns
@@ -142,17 +143,16 @@ def advise(
     >>> p = 1 / (1 + np.exp(2 - 2 * x))                # calibrated where 50 % are positive
     >>> br.advise(p, y.mean(), old_rates=0.5)
     use adjust: the mean loss falls by at least 0.1664 if the rates are right
-      - the predictions expect a rate of 0.2809 of class 1; the stated rate is 0.105; if the model is right for these
-        rows, chance alone gives a difference of about 0.0079 (p at most 0.002); a change of the class rates since
-        training explains it
-      - adjusting to the rates lowers the mean Log() loss by at least 0.1664, if they are right
-      - if instead the model is right for these rows, adjusting raises the mean log loss by about 0.2098
+      - the mean prediction for class 1 is 0.2809; the stated rate is 0.105; if the predictions are right, chance alone
+        gives a difference of about 0.0079 (p at most 0.002); a change of the class rates since training explains it
+      - adjusting to the rates lowers the mean log loss by at least 0.1664, if they are right
+      - if the predictions are right and the rates are wrong, adjusting raises the mean log loss by about 0.2098
       - the mean after prior adjustment differs from the rate of class 1 by 0.000251; chance alone gives about 0.0033
         (p = 0.94): this is compatible with a change of the class rates only
       - the mean log loss after prior adjustment is 5.7e-07 higher than after adjustment for log loss, if the rates
         are right
-      - 0 probabilities are exactly 0
-      - 0.35 % of the rows give one class more than 0.999; adjustment hardly changes them
+      - no probability is exactly 0
+      - 0.35 % of the rows have a probability above 0.999; adjustment changes them very little
     """
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
     request = requested(probs, rates, loss=loss, **shared)
@@ -190,8 +190,8 @@ def _infeasible(error: InfeasibleRates, request: Request, notes: tuple[Reason, .
     missing = error.wanted - error.reachable
     return Advice(
         "none",
-        f"do not adjust to these rates: hard zeros put them out of reach by {missing:.4g}",
-        (Reason("feasibility", missing, f"hard zeros make these rates impossible: {error}"), *notes),
+        f"do not adjust to these rates: zeros in the predictions make them impossible (too high by {missing:.4g})",
+        (Reason("feasibility", missing, f"zeros in the predictions make these rates impossible: {error}"), *notes),
         request.known,
         request.model.loss,
     )
@@ -211,8 +211,8 @@ def _advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
     summary = f"use adjust: the mean loss falls by at least {found.fall:.4g} if the rates are right"
     if holds and found.shift_confirmed and not isinstance(loss, Log):
         summary = (
-            f"use adjust for log loss: if only the rates have changed, as it seems, the {short_name(loss)} loss falls "
-            f"by {_figure(reasons, 'loss'):.2g} more than by adjusting for it"
+            f"use adjust for log loss: if only the rates have changed, as it seems, this lowers the {short_name(loss)} "
+            f"loss by {_figure(reasons, 'loss'):.2g} more than adjusting for the {short_name(loss)} loss"
         )
         loss = Log()
     return Advice("adjust", summary, reasons, known, loss)
@@ -222,8 +222,8 @@ def _doubtful_advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
     known, loss, (p, weights) = found.known, found.best.loss, found.predictions
     if found.fits_population:
         summary = (
-            f"adjust to {OF_POPULATION}: {contradiction(found)}, but as rates of a population from which "
-            "these rows are a sample they would agree with the predictions"
+            f"adjust to {OF_POPULATION}: {contradiction(found)}, but they agree with the predictions if they "
+            "are the rates of a population and these rows are a sample from it"
         )
         rates = Rates.of_population(known.estimate(), classes=known.classes)
         return Advice("adjust", summary, reasons, rates, loss, doubtful=True)
@@ -233,7 +233,7 @@ def _doubtful_advice(found: Findings, reasons: tuple[Reason, ...]) -> Advice:
         other, procedure = found.prior.most_likely, "adjust"
         summary = (
             f"adjust to a set of rates: {contradiction(found)}; the rows show a change towards the stated rates, but "
-            "not as a change of the class rates alone would make it; the set also contains the most likely rates"
+            "a change of the class rates alone does not explain them; the set also contains the most likely rates"
         )
     rates = rates_between(known, other, p, weights, found.best.certificate.batch_size)
     return Advice(procedure, summary, reasons, rates, loss, doubtful=True)

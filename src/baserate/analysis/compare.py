@@ -67,7 +67,7 @@ def compare(
         What is known about the class rates of these rows. Procedures that need one vector use ``rates.estimate()``. The
         likely rates are ``rates`` if it is a set, else ``Rates.of_population(rates)``: the rates that are likely in a
         random sample of this size. Rates that give the same number of rows of each class as ``y`` are treated as an
-        estimate from ``y``; all others as stated, whatever the labels are.
+        estimate from ``y``. All other rates are treated as known in advance.
     old_rates : float, array-like of shape (k,), dict or Series, optional
         Class rates in training; prior adjustment is left out without them.
     losses : sequence of str or Loss, default ("log", "brier")
@@ -80,24 +80,25 @@ def compare(
         The cost of each of d decisions for a row of each class. Measures the mean cost of the decision with the lowest
         expected cost according to the predictions.
     target : "these rows" or "new rows", default "these rows"
-        What the intervals are about. In both cases the rows, or the groups, are a random sample of a population.
+        Which data the intervals describe. In both cases the rows, or the groups, are a random sample of a population.
 
-        - "these rows": a batch is adjusted as a whole to the rates of that batch, and then judged by its own labels, as
-          was done here. The interval is for the mean change on average over such batches of n rows. If the rates are
-          those of the labels, each batch has its own rates; else all have the stated ones.
-        - "new rows": the adjustment that was fitted here is applied to other rows of the population. The interval is
-          for the expected change on these. ``mean`` and ``change`` are estimated by cross-fitting: each row is adjusted
-          by a fit without its tenth of the rows, and rates that are those of the labels are taken from the other rows.
+        - "these rows": other batches of n rows. Each is adjusted as a whole to the rates of that batch, and measured
+          with its own labels, as was done here. The interval is for the mean change, averaged over such batches. If the
+          rates are those of the labels, each batch has its own rates. Otherwise all batches have the stated rates.
+        - "new rows": other rows of the population, to which the adjustment that was fitted here is applied. The
+          interval is for the expected change in these rows. ``mean`` and ``change`` are estimated by cross-fitting: the
+          rows are divided into ten folds, and each row is adjusted by a fit without its fold. Rates that are those of
+          the labels are taken from the other folds.
 
-        Neither is about what happened in these n rows: that is known exactly.
+        Neither interval describes the change in the n rows themselves, because that is known exactly.
     groups : array-like of shape (n,), optional
         For rows that are not independent: which rows belong together, such as those of one patient. Whole groups are
         resampled and left out.
     sample_weight, classes, columns
         As in :func:`adjust`.
     others : dict, optional
-        Further predictions of the same rows, shape (n, k), by their name in the comparison. They are taken as they
-        are, also for the target "new rows".
+        Further predictions of the same rows, shape (n, k), by their name in the comparison. They are not changed, also
+        for the target "new rows".
     confidence : float, default 0.95
         Confidence level of the intervals.
     n_bootstrap : int, default 2000
@@ -129,10 +130,10 @@ def compare(
     adjusted for brier loss                   0.1300  -0.1400  -1.0043 to +0.7243  -1.4093 to +1.1293
     adjusted for brier loss, to likely rates  0.2700  +0.0000  +0.0000 to +0.0000  +0.0000 to +0.0000
     prior adjustment: Bayes' rule, from the class rates in training to the new ones
-    additive: adds one number to each column; the entries may leave [0, 1]
-    likely rates: the stated set of rates or, for exact rates, all that are likely in a random sample of this size
-    intervals: of the change, for batches like these rows, each adjusted by itself
-    joint intervals: for all procedures at once, so also for the best one
+    additive: adds one number to each column; entries can be below 0 or above 1
+    likely rates: the stated rate set; for exact rates, all rates that are likely in a random sample of this size
+    intervals: for the mean change in other batches like this one, each adjusted separately
+    joint intervals: valid for all procedures at once; use them for the procedure that turned out best
     """
     chosen = _as_losses(losses)
     if "loss" in options or "bounded" in options:

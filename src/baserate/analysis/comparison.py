@@ -23,6 +23,8 @@ from baserate.support.summary import Summary, Table
 
 THESE_ROWS, NEW_ROWS = "these rows", "new rows"
 
+_JOINT_INTERVALS = "joint intervals: valid for all procedures at once; use them for the procedure that turned out best"
+
 
 class Evidence(NamedTuple):
     """What the intervals of a comparison are computed from.
@@ -222,10 +224,10 @@ class Comparison:
 
     def legend(self, *, joint: bool = True) -> list[str]:
         """What the table and its procedures mean, one line each."""
-        where = {THESE_ROWS: "batches like these rows, each adjusted by itself", NEW_ROWS: "new rows"}[self.target]
+        where = {THESE_ROWS: "other batches like this one, each adjusted separately", NEW_ROWS: "new rows"}[self.target]
         base = [] if self.reference == self.procedures[0] else [f"changes: relative to {self.reference}"]
-        jointly = ["joint intervals: for all procedures at once, so also for the best one"] if joint else []
-        return [*procedure_names.legend(self.procedures), *base, f"intervals: of the change, for {where}", *jointly]
+        jointly = [_JOINT_INTERVALS] if joint else []
+        return [*procedure_names.legend(self.procedures), *base, f"intervals: for the mean change in {where}", *jointly]
 
     def __repr__(self) -> str:
         return self._summary().text()

@@ -13,9 +13,9 @@ _TO_LIKELY_RATES = ", to likely rates"
 
 _EXPLAINED = {
     PRIOR: "Bayes' rule, from the class rates in training to the new ones",
-    ADDITIVE: "adds one number to each column; the entries may leave [0, 1]",
+    ADDITIVE: "adds one number to each column; entries can be below 0 or above 1",
 }
-_LIKELY_RATES = "the stated set of rates or, for exact rates, all that are likely in a random sample of this size"
+_LIKELY_RATES = "the stated rate set; for exact rates, all rates that are likely in a random sample of this size"
 
 
 def adjusted_for(loss: Loss) -> str:
@@ -29,7 +29,7 @@ def adjusted_to_likely_rates(loss: Loss) -> str:
 
 
 def legend(procedures: Iterable[str]) -> list[str]:
-    """What those names mean that need an explanation, one line each."""
+    """Explanations of the names, one line each. Names that explain themselves have none."""
     names = list(procedures)
     lines = [f"{name}: {text}" for name, text in _EXPLAINED.items() if name in names]
     if any(name.endswith(_TO_LIKELY_RATES) for name in names):

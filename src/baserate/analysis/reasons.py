@@ -31,8 +31,8 @@ class Reason(NamedTuple):
     ----------
     about : str
         The subject: "rates" (whether they agree with the predictions), "doubt" (the possible explanations), "risk" (the
-        rise of the loss if the model is right), "shift" (the test on validation data), "premise" (the assumption of
-        prior adjustment), "population" (the rates cannot be those of these rows), "prior" (prior adjustment compared
+        rise of the loss if the predictions are right), "shift" (the test on validation data), "premise" (the assumption
+        of prior adjustment), "population" (the rates cannot be those of these rows), "prior" (prior adjustment compared
         with adjustment), "loss" (another loss to adjust for), "guarantee", "zeros", "confidence" or "feasibility".
     figure : float
         The p-value, guaranteed fall, number or share that was found; NaN if there is none.
@@ -49,16 +49,16 @@ def contradiction(found: Findings) -> str:
     """The rates and the predictions that contradict each other, as the beginning of a sentence."""
     check, j = found.check, found.check.largest
     return (
-        f"a rate of {check.stated[j]:.4g} of {class_label(found.known.classes, j)} contradicts the predictions, which "
-        f"expect {check.expected[j]:.4g} ({_p_value(check.p_value)})"
+        f"a rate of {check.stated[j]:.4g} of {class_label(found.known.classes, j)} contradicts the predictions, whose "
+        f"mean is {check.expected[j]:.4g} ({_p_value(check.p_value)})"
     )
 
 
 def stakes(found: Findings) -> str:
-    """What adjusting gains if the rates are right, and what it costs if the model is."""
+    """How much the loss falls if the rates are right, and how much it rises if the predictions are."""
     return (
         f"adjusting lowers the mean {short_name(found.best.loss)} loss by at least {found.fall:.4g} if the rates are "
-        f"right, and raises it by about {found.rise:.4g} if the model is right for these rows"
+        f"right, and raises it by about {found.rise:.4g} if the predictions are right"
     )
 
 
@@ -75,8 +75,8 @@ def reasons_for(found: Findings, *, has_old_rates: bool) -> list[Reason]:
     reasons.append(_guarantee(found.best))
     if found.conflicting:
         says = (
-            f"if instead the model is right for these rows, adjusting raises the mean {short_name(found.best.loss)} "
-            f"loss by about {found.rise:.4g}"
+            f"if the predictions are right and the rates are wrong, adjusting raises the mean "
+            f"{short_name(found.best.loss)} loss by about {found.rise:.4g}"
         )
         reasons.append(Reason("risk", found.rise, says))
     if found.shift is not None:
@@ -97,9 +97,9 @@ def _about_rates(found: Findings) -> Reason:
     check, j = found.check, found.check.largest
     nearest = "" if found.known.kind == "exact" else "nearest "
     says = (
-        f"the predictions expect a rate of {check.expected[j]:.4g} of {class_label(found.known.classes, j)}; the "
-        f"{nearest}stated rate is {check.stated[j]:.4g}; if the model is right for these rows, chance alone gives a "
-        f"difference of about {check.deviation[j]:.2g} ({_p_value(check.p_value)})"
+        f"the mean prediction for {class_label(found.known.classes, j)} is {check.expected[j]:.4g}; the "
+        f"{nearest}stated rate is {check.stated[j]:.4g}; if the predictions are right, chance alone gives a difference "
+        f"of about {check.deviation[j]:.2g} ({_p_value(check.p_value)})"
     )
     if found.conflicting and found.shift_confirmed:
         says += "; a change of the class rates since training explains it"
@@ -109,13 +109,13 @@ def _about_rates(found: Findings) -> Reason:
 def _about_doubt(found: Findings, *, has_old_rates: bool) -> Reason:
     """The possible explanations of a contradiction, most likely first, and what would tell them apart."""
     check, prior = found.shift_check, found.prior
-    changed = "the class rates have changed since training and the stated ones are right"
-    wrong = "the rates are wrong, or those of a population and not of these rows"
+    changed = "the class rates have changed since training and the stated rates are right"
+    wrong = "the rates are wrong, or they are the rates of a population and not of these rows"
     if prior is not None:
         j = found.check.largest
         name = class_label(found.known.classes, j)
         wrong += f" (if only the rates have changed, the most likely rate of {name} is {prior.most_likely[j]:.4g})"
-    explanations = [wrong, "the model is not calibrated", "more than the class rates has changed"]
+    explanations = [wrong, "the model is not calibrated", "something other than the class rates has changed"]
     if check is None:
         explanations.insert(1, changed)
         needed = "one vector of rates" if has_old_rates else f"{_OLD_RATES}="
@@ -137,7 +137,7 @@ def _about_doubt(found: Findings, *, has_old_rates: bool) -> Reason:
 def _about_shift(check: LabelShiftCheck) -> Reason:
     conclusion = "the stated rates, with no other change, explain these predictions"
     if check.p_value <= LEVEL:
-        conclusion = "the stated rates are wrong, or more than the class rates has changed"
+        conclusion = "the stated rates are wrong, or something other than the class rates has changed"
     says = f"compared with the validation data ({_p_value(check.p_value)}): {conclusion}"
     return Reason("shift", check.p_value, says)
 
@@ -147,7 +147,7 @@ def _about_premise(prior: PriorFindings, known: Rates) -> Reason:
     j = test.largest
     conclusion = "this is compatible with a change of the class rates only"
     if prior.rejected:
-        conclusion = "the rates are wrong, more than the class rates has changed, or the classifier was not calibrated"
+        conclusion = "the rates are wrong, or something else has changed, or the classifier was not calibrated"
     says = (
         f"the mean after prior adjustment differs from the rate of {class_label(known.classes, j)} by "
         f"{abs(test.difference[j]):.4g}; chance alone gives about {test.deviation[j]:.2g} ({_p_value(test.p_value)}): "
@@ -180,12 +180,12 @@ def _guarantee(best: Result) -> Reason:
     is_exact = best.certificate.known.kind == "exact"
     target = "the rates" if is_exact else "the rate set"
     if fall <= 0:
-        says = f"adjusting to {target} guarantees a fall of 0: the mean of the predictions is already possible"
+        says = f"the guaranteed fall of the loss is 0, because the mean prediction already agrees with {target}"
         return Reason("guarantee", fall, says)
     condition = "if they are right" if is_exact else "if it contains the true rates"
     if confidence is not None:
         condition = f"with {100 * confidence:.6g} % confidence"
-    says = f"adjusting to {target} lowers the mean {best.loss!r} loss by at least {fall:.4g}, {condition}"
+    says = f"adjusting to {target} lowers the mean {short_name(best.loss)} loss by at least {fall:.4g}, {condition}"
     return Reason("guarantee", fall, says)
 
 
@@ -193,7 +193,7 @@ def about_zeros(probs: FloatArray, loss: Loss) -> Reason:
     """How many probabilities are exactly 0."""
     n_zeros = int((probs == 0).sum())
     if n_zeros == 0:
-        return Reason("zeros", 0.0, "0 probabilities are exactly 0")
+        return Reason("zeros", 0.0, "no probability is exactly 0")
     effect = "stay 0 under this loss" if loss.pins_zeros else "may become positive under this loss"
     says = f"{n_zeros} probabilities are exactly 0 and {effect}; pass {_ZEROS} to smooth them"
     return Reason("zeros", float(n_zeros), says)
@@ -202,5 +202,5 @@ def about_zeros(probs: FloatArray, loss: Loss) -> Reason:
 def about_confidence(probs: FloatArray) -> Reason:
     """How many rows are nearly certain."""
     share = float((probs.max(axis=1) > _CONFIDENT).mean())
-    says = f"{100 * share:.3g} % of the rows give one class more than {_CONFIDENT}; adjustment hardly changes them"
+    says = f"{100 * share:.3g} % of the rows have a probability above {_CONFIDENT}; adjustment changes them very little"
     return Reason("confidence", share, says)

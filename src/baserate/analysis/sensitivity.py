@@ -68,8 +68,8 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
     rates : array-like of shape (k,), dict or Rates
         The best estimate of the class rates of these rows.
     widths : array-like of shape (m,), optional
-        Largest errors of a rate. By default 11 widths from 0, for exact rates, to the width at which the mean of the
-        predictions is possible, too, so that nothing is guaranteed any more.
+        Largest errors of a rate. By default 11 widths, from 0 (exact rates) to the width at which the mean of the
+        predictions is a possible rate as well, so that the guaranteed fall is 0.
     **options
         Options of :func:`adjust`.
 

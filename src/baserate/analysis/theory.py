@@ -41,7 +41,7 @@ class Decomposition:
 
     @property
     def surplus(self) -> float:
-        """``total - adjustment - remaining``: 0 for UGA, at least 0 for BGA."""
+        """``total - adjustment - remaining``. It is 0 for unbounded and at least 0 for bounded adjustment."""
         return self.total - self.adjustment - self.remaining
 
 
@@ -63,7 +63,7 @@ class Coherence:
 
 @dataclass(frozen=True)
 class InequalityChain:
-    """The four terms of the BGA theorem (Theorem 4), largest first. The last two are equal.
+    """The four terms of Theorem 4, on bounded general adjustment (BGA), largest first. The last two are equal.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class InequalityChain:
     bounded_move : float
         Mean divergence between the predictions and the BGA result.
     unbounded_move : float
-        Mean divergence between the predictions and the UGA result.
+        Mean divergence between the predictions and the result of unbounded general adjustment (UGA).
     unbounded_fall : float
         Decrease of the mean loss by UGA.
     """
@@ -132,7 +132,7 @@ def _to_corner(measure: Loss, p: FloatArray, corner: FloatArray) -> FloatArray:
 def inequality_chain(
     probs: ArrayLike, y: ArrayLike, *, loss: str | Loss = "log", sample_weight: ArrayLike | None = None
 ) -> InequalityChain:
-    """Adjust to the class rates of the labels by BGA and by UGA, and compare how much each reduces the loss."""
+    """Compare how much bounded and unbounded adjustment to the class rates of the labels reduce the loss."""
     measure, p = as_loss(loss), as_rows(probs)
     rates = class_rates(y, p.shape[1], sample_weight)
     chain: list[float] = []

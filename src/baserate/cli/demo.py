@@ -10,7 +10,7 @@ from baserate.cli.exit_handling import handled_errors
 from baserate.cli.output import print_lines
 
 
-@click.command(short_help="Adjust a classifier to new class rates, as an example on real data.")
+@click.command(short_help="Show an example of an adjustment on real data.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -24,21 +24,21 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 source = click.argument("source", metavar="IN...", nargs=-1, required=True)
 
-old_rates = click.option("--old-rates", metavar="RATES", help="Class rates in the training of the classifier.")
+old_rates = click.option("--old-rates", metavar="RATES", help="Class rates in training.")
 rates = click.option(
     "--rates",
     required=True,
     metavar="RATES",
-    help="Class rates of these rows: exact rates cat=0.2,dog=0.8, bounds fraud=0.01..0.03, survey counts "
-    "counts:cat=20,dog=80, rates of a population population:cat=0.2,dog=0.8, or a file: CSV (class,rate; "
-    "class,low,high; class,count) or JSON. With a single column, also one number: 0.05, 0.03..0.07, population:0.05 or "
-    "counts:4/50.",
+    help="Class rates of these rows, in one of these forms: exact rates, cat=0.2,dog=0.8; bounds, fraud=0.01..0.03; "
+    "counts of a survey, counts:cat=20,dog=80; rates of a population, population:cat=0.2,dog=0.8; or the name of a CSV "
+    "file (class,rate or class,low,high or class,count) or JSON file. If there is a single column of probabilities, "
+    "one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50.",
 )
 out = click.option(
     "--out",
     required=True,
     metavar="OUT",
-    help="A file (its suffix determines the format), a folder for one output file per file of IN, or - for standard "
+    help="A file, whose suffix determines the format; a folder, which gets one file per file of IN; or - for standard "
     "output. An existing OUT is replaced when the new one is complete.",
 )
 loss = click.option(
@@ -50,8 +50,10 @@ loss = click.option(
 )
 fitting = combined(
     loss,
-    click.option("--unbounded", is_flag=True, help="Unbounded adjustment (UGA): entries may leave [0, 1]."),
-    click.option("--tol", type=float, default=1e-10, show_default=True, help="Largest acceptable error of a rate."),
+    click.option(
+        "--unbounded", is_flag=True, help="Unbounded general adjustment (UGA): entries can be outside [0, 1]."
+    ),
+    click.option("--tol", type=float, default=1e-10, show_default=True, help="Largest accepted error of a rate."),
     click.option(
         "--max-passes",
         type=click.IntRange(1),
@@ -72,7 +74,7 @@ row_reading = combined(
     click.option("--weight", "--weights", "weight", metavar="NAME", help="Column with row weights."),
     click.option("--from-logits", is_flag=True, help="The columns contain logits or log probabilities."),
     click.option("--normalize", is_flag=True, help="Divide each row by its sum first."),
-    click.option("--zeros", type=float, metavar="AMOUNT", help="Add this to every probability first, such as 1e-6."),
+    click.option("--zeros", type=float, metavar="AMOUNT", help="Add this number to every probability first."),
 )
 
 

@@ -58,8 +58,8 @@ Examples:
     type=click.Choice([THESE_ROWS, NEW_ROWS]),
     default=THESE_ROWS,
     show_default=True,
-    help="What the intervals are about: batches like these rows, each adjusted by itself, or new rows to which the "
-    "adjustment of these rows is applied.",
+    help="Which data the intervals describe: other batches like this one, each adjusted separately, or new rows to "
+    "which the adjustment of these rows is applied.",
 )
 @click.option("--groups", metavar="NAME", help="Column with groups of rows that are not independent, such as patients.")
 @options.row_reading
@@ -75,7 +75,7 @@ def compare(source: tuple[str, ...], labels: str, groups: str | None, **given: A
     names of the classes; 1, 1.0 and true are the same. With a single column of probabilities, labels may also be 0 and
     1. Nothing is written.
 
-    IN and RATES are as in baserate adjust. All rows are held in memory, several times.
+    IN and RATES are as in baserate adjust. Several copies of all rows are kept in memory.
     """
     with handled_errors(_UNFINISHED):
         call = Invocation(source, **given)
@@ -116,8 +116,8 @@ Examples:
     "--validation",
     multiple=True,
     metavar="FILE",
-    help="Predictions for labelled rows from before the change that the classifier was not trained on: a file, a "
-    "folder or a quoted glob pattern with the same columns as IN. Can be repeated.",
+    help="Validation data: predictions for labelled rows from before the change, on which the classifier was not "
+    "trained. A file, a folder or a quoted glob pattern, with the same columns as IN. Can be repeated.",
 )
 @click.option("--labels", metavar="NAME", help="Column of the validation files with the true classes.")
 @options.loss
@@ -130,10 +130,10 @@ Examples:
 def advise(source: tuple[str, ...], validation: tuple[str, ...], labels: str | None, **given: Any) -> None:
     """Say which procedure to use for these predictions and rates, whether the rates are plausible, and why.
 
-    IN needs no labels. The class rates in training, or validation data, tell wrong rates from a change of the rates.
-    Nothing is written.
+    IN needs no labels. To distinguish wrong rates from a real change of the class rates, pass the class rates in
+    training or validation data. Nothing is written.
 
-    IN and RATES are as in baserate adjust. All rows are held in memory, several times.
+    IN and RATES are as in baserate adjust. Several copies of all rows are kept in memory.
     """
     if bool(validation) != (labels is not None):
         given_one, needed = ("--validation", "--labels") if validation else ("--labels", "--validation")

@@ -19,20 +19,32 @@ from sklearn.model_selection import train_test_split
 
 import baserate as br
 
-_COMPARISON = (
-    "The table shows the losses by the true labels. The procedures were given only the class frequencies, not the "
-    "labels. The rows that begin with 'adjusted' are what br.adjust does, here for log loss and for the Brier loss. A "
-    "change below 0 is an improvement:"
+_NEW_DATA = (
+    "These scans have no labels, so the classifier cannot be retrained. But it is known how often each digit occurs: "
+    "these are the class rates. If the predictions were right, the mean probability of each digit would be about equal "
+    "to its class rate. For the small and the large digits it is not:"
 )
-_NOTES = (
-    "(For log loss and exact rates the two numbers are equal; other losses can decrease by more.) Prior adjustment "
-    "assumes that the model is wrong only about the class rates, but these scans are also noisy. Adjustment for the "
-    "Brier loss can set probabilities to 0. If such a digit occurs, the log loss is infinite."
+_ADJUSTMENT = (
+    "br.adjust(probs, rates) makes the smallest change to the predictions that gives the requested class rates: "
+    "afterwards, the mean probability of each digit equals its class rate."
+)
+_LOG_LOSS = (
+    "Are the predictions better now? A common measure is the log loss. For one scan, it depends only on the "
+    "probability that the classifier gave to the true digit. It is 0 if this probability was 1, and it grows as the "
+    "probability comes closer to 0. So a lower mean log loss means better predictions. Without labels, nobody can "
+    "compute the log loss of these scans. But br.adjust gives a guarantee:"
+)
+_COMPARISON = (
+    "In this example the true digits are known, although neither the classifier nor br.adjust used them. So the "
+    "guarantee can be checked. The table also shows prior probability adjustment (br.prior_adjust), the usual "
+    "correction by Bayes' rule. It assumes that only the class rates have changed, but these scans are also noisy."
 )
 _WRONG_RATES = (
-    "Suppose that the rates of neighbouring digits were exchanged: 0 with 1, 2 with 3, and so on. If the predictions "
-    "are adjusted to these wrong rates, the loss can increase. If they are adjusted to all rates between the correct "
-    "and the wrong ones, it cannot, because the correct rates are in this set."
+    "The guarantee needs the correct class rates. Suppose that the rates of neighbouring digits were exchanged by "
+    "mistake: 0 with 1, 2 with 3, and so on. If the predictions are adjusted to these wrong rates, the log loss can "
+    "rise. If the rates are known only roughly, state a range for each rate instead: br.Rates.between(low, high). If "
+    "the correct rates are in these ranges, the log loss cannot rise. Here the ranges contain the correct and the "
+    "wrong rates:"
 )
 
 
@@ -66,60 +78,65 @@ def story(report: Path | None) -> Iterator[str]:
     yield _paragraph(
         "1. THE MODEL",
         f"A classifier was trained to read handwritten digits from {len(places.y_train)} clean scans. All ten digits "
-        "are equally frequent in its training data.",
+        "are equally frequent in its training data. For each new scan it returns ten probabilities, one per digit.",
     )
     yield _paragraph(
         "2. THE NEW DATA",
-        f"The classifier is now used on {len(probs)} noisy scans in which large digits are rare. These scans have no "
-        "labels, so the classifier cannot be retrained. But it is known how often each digit occurs. The table shows "
-        "these class rates, and the mean of the predicted probabilities:",
+        f"The classifier is now used on {len(probs)} noisy scans in which large digits are rare. {_NEW_DATA}",
         _rates_table(digits, rates, probs.mean(axis=0)),
     )
     result = br.adjust(probs, rates, classes=digits)
     guarantee = result.certificate.loss_reduction
-    yield _paragraph(
-        "3. THE ADJUSTMENT",
-        "br.adjust(probs, rates) makes the smallest change to the predictions that gives the requested class rates: "
-        "the mean probability of each digit becomes its rate. The result has a guarantee that needs no labels. If the "
-        f"rates are those of these scans, the mean log loss decreases by at least {guarantee:.3f}, whatever the labels "
-        "are. "
-        "(Log loss is the mean of -log(p), where p is the predicted probability of the true digit.)",
-    )
-    yield _paragraph("4. COMPARISON WITH THE TRUE LABELS", _COMPARISON, _compare(probs, labels, rates, training_rates))
-    log = br.losses.Log()
-    decrease = log.score(probs, y) - log.score(result.probs, y)
+    yield _paragraph("3. THE ADJUSTMENT", _ADJUSTMENT)
+    yield _paragraph("", _LOG_LOSS, _guarantee_text(guarantee))
+    prior = br.prior_adjust(probs, training_rates, rates)
+    compared = {"as predicted": probs, "prior adjustment": prior.probs, "br.adjust": result.probs}
+    yield _paragraph("4. COMPARISON WITH THE TRUE DIGITS", _COMPARISON, _comparison_table(compared, y))
+    decrease = _log_loss(probs, y) - _log_loss(result.probs, y)
     promised = f"The guarantee promised a log loss lower by at least {guarantee:.3f}. It fell by {decrease:.3f}."
-    yield _paragraph("", f"{promised} {_NOTES}")
+    yield _paragraph("", f"{promised} br.compare shows more procedures and losses, with confidence intervals.")
     yield _paragraph("5. IF THE RATES ARE WRONG", _WRONG_RATES, _wrong_rates_table(probs, y, rates))
     if report is not None:
         result.report(report, y=labels, old_rates=training_rates, title="Digits with new class rates")
-        yield _paragraph("6. THE REPORT", f"A page with the same results and with figures was written to {report}")
+        yield _paragraph("6. THE REPORT", f"A page with these results and with figures was written to {report}")
 
 
 def _paragraph(title: str, text: str, table: str = "") -> str:
-    lines = [
-        title,
-        textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False),
-        *(["", table] if table else []),
-    ]
-    return "\n".join(line for line in lines if line or line is not title)
+    filled = textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([*([title] if title else []), filled, *(["", table] if table else [])])
 
 
-def _compare(probs: NDArray[Any], labels: NDArray[Any], rates: NDArray[Any], training_rates: NDArray[Any]) -> str:
-    return str(br.compare(probs, labels, rates, training_rates, classes=[str(digit) for digit in range(10)]))
+def _guarantee_text(guarantee: float) -> str:
+    return (
+        f"   If the class rates are correct, the mean log loss falls by at least {guarantee:.3f},\n"
+        "   whichever digit each scan shows."
+    )
+
+
+def _log_loss(probs: NDArray[Any], y: NDArray[Any]) -> float:
+    return br.losses.Log().score(probs, y)
+
+
+def _comparison_table(compared: dict[str, NDArray[Any]], y: NDArray[Any]) -> str:
+    lines = [f"   {'predictions':<20}{'mean log loss':>15}{'share read correctly':>25}"]
+    for name, probs in compared.items():
+        correct = (probs.argmax(axis=1) == y).mean()
+        lines.append(f"   {name:<20}{_log_loss(probs, y):>15.3f}{correct:>25.3f}")
+    return "\n".join(lines)
 
 
 def _rates_table(digits: list[str], rates: NDArray[Any], predicted: NDArray[Any]) -> str:
-    rows = [("digit", digits), ("occurs", [f"{r:.2f}" for r in rates]), ("predicted", [f"{p:.2f}" for p in predicted])]
-    return "\n".join(f"   {name:<10}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
+    means = [f"{p:.2f}" for p in predicted]
+    rows = [("digit", digits), ("class rate", [f"{r:.2f}" for r in rates]), ("mean prediction", means)]
+    return "\n".join(f"   {name:<17}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
 
 
 def _wrong_rates_table(probs: NDArray[Any], y: NDArray[Any], rates: NDArray[Any]) -> str:
-    wrong, log = rates.reshape(-1, 2)[:, ::-1].ravel(), br.losses.Log()
-    between = br.Rates.between(np.minimum(rates, wrong), np.maximum(rates, wrong))
-    before = log.score(probs, y)
+    wrong = rates.reshape(-1, 2)[:, ::-1].ravel()
+    ranges = br.Rates.between(np.minimum(rates, wrong), np.maximum(rates, wrong))
+    before = _log_loss(probs, y)
     lines = []
-    for name, target in (("the correct rates", rates), ("the wrong rates", wrong), ("all rates in between", between)):
-        change = log.score(br.adjust(probs, target).probs, y) - before
+    for name, target in (("the correct rates", rates), ("the wrong rates", wrong), ("the ranges of rates", ranges)):
+        change = _log_loss(br.adjust(probs, target).probs, y) - before
         lines.append(f"   {'adjusted to ' + name:<36} log loss changes by {change:+.3f}")
     return "\n".join(lines)

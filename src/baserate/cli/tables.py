@@ -47,8 +47,8 @@ Exit codes:
 def adjust(source: tuple[str, ...], out: str, **given: Any) -> None:
     """Adjust predictions to the class rates of the target population, and write them.
 
-    OUT gets the predictions with these rates that differ least from those of IN, as measured by the loss. Other columns
-    are copied unchanged.
+    OUT contains the predictions of IN with the smallest change that gives these class rates. The size of a change is
+    measured by the loss. Other columns are copied unchanged.
 
     IN is a file, several files, a folder or a quoted glob pattern: Parquet (also with folders such as country=DE/), CSV
     (also .gz), Arrow or Feather, NPY, NPZ; or - to read CSV, Arrow or Parquet from standard input. Files may be larger
@@ -126,7 +126,7 @@ Example:
 """,
 )
 @options.source
-@click.option("--old-rates", required=True, metavar="RATES", help="Class rates in the training of the classifier.")
+@click.option("--old-rates", required=True, metavar="RATES", help="Class rates in training.")
 @options.rates
 @options.out
 @options.reading
@@ -136,7 +136,9 @@ Example:
 @options.pipe
 @options.printing
 def prior(source: tuple[str, ...], out: str, **given: Any) -> None:
-    """Prior probability adjustment: multiply by new rate over old rate, and normalise each row.
+    """Prior probability adjustment (PPA): Bayes' rule from the class rates in training to the new ones.
+
+    Each probability is multiplied by new rate / old rate of its class, and each row is then divided by its sum.
 
     This is correct if the classifier is calibrated for the old rates and only the rates have changed. The mean of the
     adjusted rows can differ from the new rates. IN, RATES and OUT are as in baserate adjust.

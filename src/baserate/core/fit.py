@@ -348,7 +348,7 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     if found.weighted:
         ball = search.dual.kept_rate_set.ball
         assert ball is not None
-        reason = f"the hard zeros of the predictions allow no rates within {ball.radius:g} of the stated ones"
+        reason = f"the zeros in the predictions allow no rates within {ball.radius:g} of the stated ones"
     raise InfeasibleRates(
         f"{reason}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the "
         "rates",
@@ -369,7 +369,7 @@ def _warn_not_converged(search: Search) -> None:
     warn(
         NotConvergedWarning(
             f"stopped after {passes} with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
-            f"duality gap of {point.gap:.2g}; {advice}. The certificate is valid all the same",
+            f"duality gap of {point.gap:.2g}; {advice}. The guarantee is valid nevertheless",
             options=options,
         )
     )

@@ -28,13 +28,13 @@ _PATH_POINTS = 101
 
 @dataclass(eq=False, repr=False)
 class GeometryDisplay(NotebookDisplay):
-    """One prediction with its bounded (BGA) and unbounded (UGA) general adjustment, and the wanted rates.
+    """One prediction with its bounded (BGA) and unbounded (UGA) general adjustment, and the requested rates.
 
     With three classes, the figure shows the triangle of all predictions for one row. It has curves of equal divergence
     from the prediction, and the paths along which the prediction moves as the shift grows.
 
     With two classes, the horizontal axis is the probability in the row, and the vertical axis the mean probability in
-    the other rows. Predictions with the wanted rates form a line. With two rows, this is Figure 1 of the paper.
+    the other rows. Predictions with the requested rates form a line. With two rows, this is Figure 1 of the paper.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def draw_triangle(ax: Axes, data: Example) -> None:
     mean, wanted = (tuple(to_plane(point)) for point in (data.before.mean(axis=0), data.wanted))
     ax.annotate("", wanted, mean, arrowprops={"arrowstyle": "->", "color": GREEN, "linestyle": "--"})
     ax.plot(*mean, "P", color=GREEN, markerfacecolor="white", markersize=8, linestyle="none", label="mean prediction")
-    ax.plot(*wanted, "*", color=GREEN, markersize=13, linestyle="none", label="wanted rates = mean after adjustment")
+    ax.plot(*wanted, "*", color=GREEN, markersize=13, linestyle="none", label="requested rates = mean after adjustment")
     if not data.same:
         ax.plot(*to_plane(data.unbounded_path).T, color=RED, linestyle="--", linewidth=1.4, zorder=2.5)
     ax.plot(*to_plane(data.bounded_path).T, color=BLUE, linewidth=1.8, zorder=2.6)
@@ -112,9 +112,9 @@ def _in_plane(column: FloatArray, row: int) -> FloatArray:
 
 
 def _draw_constraint(ax: Axes, rate: float, n: int, left: float, right: float) -> None:
-    """Draw the line on which the mean of all rows is the wanted rate, and its part within [0, 1]."""
+    """Draw the line on which the mean of all rows is the requested rate, and its part within [0, 1]."""
     ends = np.array([left, right])
-    ax.plot(ends, (n * rate - ends) / (n - 1), color=GREEN, linestyle="-.", linewidth=1.2, label="mean = wanted rates")
+    ax.plot(ends, (n * rate - ends) / (n - 1), color=GREEN, ls="-.", linewidth=1.2, label="mean = requested rates")
     inside = np.array([max(0.0, n * rate - (n - 1)), min(1.0, n * rate)])
     ax.plot(
         inside, (n * rate - inside) / (n - 1), color=GREEN, linewidth=4, alpha=0.5, label="and entries within [0, 1]"

@@ -1,4 +1,4 @@
-"""Class rates before and after an adjustment, and the wanted rates."""
+"""Class rates before and after an adjustment, and the requested rates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class RatesDisplay(NotebookDisplay):
-    """Predicted, adjusted and wanted class rates, with one row per class.
+    """Predicted, adjusted and requested class rates, with one row per class.
 
     If there are too many classes, those whose rates changed most are shown.
 
@@ -107,7 +107,7 @@ class RatesDisplay(NotebookDisplay):
         return self
 
     def _draw_wanted(self, ax: Axes, shown: IndexArray) -> None:
-        """Draw the wanted rates as points, or as intervals behind the other marks."""
+        """Draw the requested rates as points, or as intervals behind the other marks."""
         y = np.arange(len(shown))
         wanted, low, high = (100 * values[shown] for values in (self.wanted, self.low, self.high))
         if (self.high > self.low).any():
@@ -118,9 +118,9 @@ class RatesDisplay(NotebookDisplay):
                 "linewidth": 0.6,
                 "zorder": 0.9,
             }
-            ax.barh(y, high - low, left=low, height=0.72, label="wanted: any rate in the interval", **style)
+            ax.barh(y, high - low, left=low, height=0.72, label="requested: any rate in the interval", **style)
         else:
-            ax.plot(wanted, y, "|", color=ORANGE, markersize=16, markeredgewidth=3, label="wanted", zorder=1.9)
+            ax.plot(wanted, y, "|", color=ORANGE, markersize=16, markeredgewidth=3, label="requested", zorder=1.9)
 
 
 def _pale(colour: str) -> tuple[float, ...]:

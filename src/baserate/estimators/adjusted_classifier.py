@@ -53,15 +53,15 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        Wrap a fitted one in ``sklearn.frozen.FrozenEstimator``; else ``fit`` trains a copy of it.
+        ``fit`` trains a copy of it. Wrap a classifier that is already fitted in ``sklearn.frozen.FrozenEstimator``.
     rates : array-like of shape (k,), dict, Series or Rates, optional
         Class rates of the target population, in the order of ``classes_`` or by class name; they may be passed to
         ``adapt`` instead.
     method : "adjust" or "prior", default "adjust"
         "adjust" makes the smallest change to the predictions for the rows passed to ``adapt`` that gives the class
-        rates, see :func:`adjust`. "prior" is Bayes' rule from the class rates in training to the new ones, see
-        :func:`prior_adjust`. It needs no new rows, so ``fit`` does it if ``rates`` is passed to the constructor. For
-        a frozen classifier it needs ``old_rates``.
+        rates, see :func:`adjust`. "prior" is prior probability adjustment (PPA): Bayes' rule from the class rates in
+        training to the new ones, see :func:`prior_adjust`. PPA needs no new rows, so ``fit`` makes it if ``rates`` is
+        passed to the constructor. For a frozen classifier it needs ``old_rates``.
     loss, bounded, zeros, tol, max_passes
         As in :func:`adjust`.
     old_rates : array-like of shape (k,), dict or Series, optional

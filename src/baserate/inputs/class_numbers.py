@@ -34,7 +34,7 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
     """
     rates = series_to_dict(rates, classes)
     if isinstance(rates, str):
-        raise BadRates(f"{what} is the text {quoted_name(rates)}; pass a number or a dict, or Rates.parse of the text")
+        raise BadRates(f"{what} is the text {quoted_name(rates)}; pass a number or a dict, or parse it by Rates.parse")
     if is_one_number(rates):
         rates = _of_two_classes(rates, n_classes, what)
     elif isinstance(rates, Mapping):

@@ -15,7 +15,7 @@ COLUMN_LIST = Option("columns", "[...]")
 _CLASSES = Option("classes", "[...]")
 
 SELECT_COLUMNS = (
-    f"Select the columns with probabilities by a pattern, {COLUMN_PATTERN} (the * stands for the class name), or by a "
+    f"Select the columns with probabilities by a pattern, {COLUMN_PATTERN} (where * matches the class name), or by a "
     f"list of names, {COLUMN_LIST}; one name is enough for the probabilities of one of two classes"
 )
 """Advice for messages. An error with this text has both options attached."""
@@ -152,13 +152,13 @@ def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -
     if not own:
         raise BadRates(
             f"the rates name {quoted(named)}, but the column is {quoted_name(name)}, and it is not known to which "
-            f"class it belongs; pass {_CLASSES} with both names, that of the column last, or the rate alone",
+            f"class it belongs; pass {_CLASSES} with both names, the name for this column last, or only the rate",
             options=[_CLASSES],
         )
     if len(own) > 1:
         raise BadRates(
             f"the rates name the classes {quoted(named)}, but there is one column, and it is not known to which of "
-            f"them it belongs; pass {_CLASSES} with both names, that of the column last",
+            f"them it belongs; pass {_CLASSES} with both names, the name for this column last",
             options=[_CLASSES],
         )
     others = [c for c in named if c != own[0]]
@@ -168,7 +168,7 @@ def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -
 def _matching_pattern(pattern: str, all_names: Sequence[Any]) -> Columns:
     if pattern.count("*") > 1:
         raise BadOption(
-            f"columns is {quoted_name(pattern)}; a pattern must contain a single *, which stands for the class name"
+            f"columns is {quoted_name(pattern)}; a pattern must contain a single *, which matches the class name"
         )
     prefix, suffix = pattern.split("*")
     found = [name for name in all_names if _class_in(name, prefix, suffix) is not None]

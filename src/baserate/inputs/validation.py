@@ -149,7 +149,7 @@ def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | Non
     try:
         values = np.asarray(sample_weight)
     except ValueError:
-        raise BadWeights("sample_weight must be a list of numbers, one for each row") from None
+        raise BadWeights("sample_weight must be a list with one number per row") from None
     if isinstance(sample_weight, str):
         raise BadWeights(f"sample_weight is the string {quoted_name(sample_weight)}; pass one number for each row")
     if values.dtype.kind not in "fiub":

@@ -14,8 +14,9 @@ from baserate.support.arrays import FloatArray
 class Log(Loss):
     """Log loss: ``-log p_y`` for the true class ``y``, from ``phi(q) = sum q log q``.
 
-    A shift multiplies the odds. Positive probabilities stay positive, and hard zeros stay 0. Bounded and unbounded
-    adjustment are the same; they are also known as multiplicative adjustment, logit shift, raking or Sinkhorn scaling.
+    A shift multiplies the odds. Positive probabilities stay positive, and probabilities of 0 stay 0. Bounded and
+    unbounded adjustment are the same. Other names are multiplicative adjustment, logit shift, raking or Sinkhorn
+    scaling.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class Power(SeparableLoss):
     Parameters
     ----------
     beta : float
-        From 1e-100 to 100. ``beta=1`` is log loss and ``beta=2`` is the Brier score. The larger it is, the less do
+        From 1e-100 to 100. ``beta=1`` is log loss and ``beta=2`` is the Brier score. The larger it is, the less
         small probabilities contribute. With ``beta <= 1`` the loss is infinite if the true class has probability 0.
 
     Examples

@@ -45,7 +45,7 @@ def adjust_multilabel(
         The rate of each label among these rows: one number per label, in the order of the columns or by label name, or
         one number for all. Instead of a number, a label may have a pair ``(low, high)`` of bounds, or a
         :class:`baserate.Rates` of two classes, "absent" and "present". A label that is missing from a dict, or whose
-        entry is None, is left as it is.
+        entry is None, is not changed.
     loss, bounded, sample_weight, zeros, tol, max_passes
         As in :func:`adjust`, for each label.
     from_logits : bool, default False
@@ -63,7 +63,7 @@ def adjust_multilabel(
     Raises
     ------
     InfeasibleRates
-        If hard zeros or ones make the rate of a label impossible; it names the label.
+        If probabilities of exactly 0 or 1 make the rate of a label impossible. The message names the label.
     BaserateError
         For other invalid input; always a ``ValueError``.
 

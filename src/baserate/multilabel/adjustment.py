@@ -22,14 +22,15 @@ class MultilabelCertificate:
     Attributes
     ----------
     loss_reductions : dict
-        For each label that was adjusted: its mean loss falls by at least this much, whatever the labels of the rows
-        are, if its rate among these rows is as stated.
+        The guarantee of each label that was adjusted: its mean loss falls by at least this much, whatever the true
+        values are, if its rate among these rows is as stated.
     total : float
         The sum of the losses of all labels falls by at least this much, if all rates are as stated.
     mean : float
-        The same for the mean over all labels. Labels that were left as they are count with 0.
+        The same for the mean over all labels. Labels that were not changed count as 0.
     confidence : float or None
-        For rates from surveys: confidence that all rates are as stated, at least. None if that is an assumption.
+        For rates from surveys: a lower bound on the confidence that all rates are as stated. None if that is an
+        assumption.
     """
 
     loss_reductions: dict[Any, float]

@@ -18,7 +18,7 @@ _SHOWN = 30  # Labels in the table; of more, those whose mean changed most.
 
 
 def summary(result: MultilabelAdjustment) -> Summary:
-    """What a person sees of a multi-label adjustment, in terminals and notebooks."""
+    """The text and tables that terminals and notebooks show for a multi-label adjustment."""
     change = -np.abs(result.rates - result.before)
     shown = [int(j) for j in np.sort(np.argsort(change, kind="stable")[:_SHOWN])]
     hidden = len(result.labels) - len(shown)
@@ -40,7 +40,7 @@ def _statements(result: MultilabelAdjustment) -> list[str]:
         f"{certificate.mean:.4g}, if the rates are right"
     ]
     if certificate.confidence is not None:
-        lines.append(f"the rates from surveys are all right with a confidence of at least {certificate.confidence:.4g}")
+        lines.append(f"all rates from surveys are as stated with a confidence of at least {certificate.confidence:.4g}")
     left = len(result.labels) - len(result.results)
     if left:
         lines.append(f"{counted(left, 'label')} without a rate {'is' if left == 1 else 'are'} left unchanged")

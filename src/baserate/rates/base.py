@@ -66,13 +66,12 @@ class Rates(ABC):
 
     @staticmethod
     def exact(values: ArrayLike | Mapping[Any, float], *, classes: Sequence[Any] | None = None) -> Rates:
-        """Class rates of the rows that are exactly known.
+        """Exactly known class rates of the rows.
 
         Parameters
         ----------
         values : float, array-like of shape (k,) or dict
-            One number is the rate of the second of two classes. If a dict has all classes but one, that one has the
-            rest.
+            One number is the rate of the second of two classes. If one class is missing from a dict, it gets the rest.
         classes : sequence, optional
             Class names, in the order of the columns.
         """
@@ -85,14 +84,14 @@ class Rates(ABC):
         *,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
-        """Class rates of the rows that are known to lie between bounds.
+        """Class rates of the rows that lie between lower and upper bounds.
 
         Parameters
         ----------
         low, high : float, array-like of shape (k,), dict or None
-            Lower and upper bounds. A single number is for the second of two classes; of more classes, for each of
-            them. ``None``, for all classes or for one, and a class that is missing from the dict, mean that there is no
-            bound.
+            Lower and upper bounds. A single number is the bound of the second of two classes; with more than two
+            classes, it is the bound of each class. A class has no bound if its entry is ``None``, if it is missing from
+            the dict, or if the whole argument is ``None``.
         classes : sequence, optional
             Class names, in the order of the columns.
 
@@ -112,7 +111,7 @@ class Rates(ABC):
         metric: str | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
-        """Class rates of the rows that are known to lie within a distance of given rates.
+        """Class rates of the rows that lie within a distance of given rates.
 
         Parameters
         ----------
@@ -152,14 +151,14 @@ class Rates(ABC):
         Parameters
         ----------
         counts : int, array-like of int of shape (k,) or dict
-            Number of cases of each class. A class that is missing from the dict has count 0. One number, which needs
-            ``total``, is the count of the second of two classes.
+            Number of cases of each class. A class that is missing from the dict has count 0. One number is the count of
+            the second of two classes; it needs ``total``.
         confidence : float, default 0.95
         total : int, optional
-            Number of all cases. The class that ``counts`` does not name has the others.
+            Number of all cases. The class that is missing from ``counts`` gets the remaining cases.
         design_effect : float, default 1.0
-            How many times larger the variance of the survey's rates is than that of a simple random sample of as many
-            cases; at least 1. For cluster sampling, where whole clusters of m cases (households, schools, hospitals)
+            Variance of the rates of the survey, divided by the variance in a simple random sample of the same size; at
+            least 1. For cluster sampling, where whole clusters of m cases (households, schools, hospitals)
             are drawn, it is ``1 + (m - 1) * ICC``, where ICC is the intraclass correlation: 1.9 for clusters of 10
             cases and a correlation of 0.1. The counts are divided by it, and the confidence becomes approximate.
         classes : sequence, optional

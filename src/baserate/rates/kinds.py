@@ -258,7 +258,7 @@ class SurveyCounts(_Sampled):
             raise BadRates(f"counts must be a list or dict with one number per class, not {quoted_name(given)}")
         if isinstance(given, Mapping) and not isinstance(given, Counter) and len(given) == 1 and n_classes > 1:
             raise BadRates(
-                f"counts has only class {quoted_name(*given)}; pass {_TOTAL}= with the number of all cases, too, or "
+                f"counts has only class {quoted_name(*given)}; also pass {_TOTAL}= with the number of all cases, or "
                 "the counts of all classes",
                 options=[_TOTAL],
             )
@@ -276,7 +276,7 @@ class SurveyCounts(_Sampled):
         if total is None:
             if is_one_number(counts):
                 raise BadRates(
-                    f"counts is one number, {counts:g}; pass {_TOTAL}= with the number of all cases, too",
+                    f"counts is one number, {counts:g}; also pass {_TOTAL}= with the number of all cases",
                     options=[_TOTAL],
                 )
             return counts
@@ -287,7 +287,7 @@ class SurveyCounts(_Sampled):
                 raise BadRates(f"counts is one number, {counts:g}, but there are {n_classes} classes; pass a dict")
             counts = {1: counts} if classes is None else {classes[1]: counts}
         if not isinstance(counts, Mapping):
-            raise BadRates("total= is for counts of some classes: one number, or a dict; a list has all counts already")
+            raise BadRates("total= is for one number or a dict; a list already has the counts of all classes")
         named = with_names_of(counts, classes, n_classes)
         rest = total - sum(value for value in named.values() if is_number(value))
         if rest < 0:

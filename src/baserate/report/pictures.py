@@ -45,7 +45,7 @@ def _svg(figure: Any) -> str:
 
     out = io.StringIO()
     try:
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     finally:
         plt.close(figure)
     return re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>", "", out.getvalue(), flags=re.DOTALL)

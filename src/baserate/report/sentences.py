@@ -107,7 +107,7 @@ def _wrong_rates(about: dict[str, Any]) -> list[str]:
     return [
         "The guarantee changes if the requested rates are wrong. In the worst case it shrinks by about "
         f"{format_number(change)} per percentage point: if the rate of {too_high!r} is too high and that of "
-        f"{too_low!r} is too low. State rates that are only roughly known as bounds or counts."
+        f"{too_low!r} is too low. If the rates are known only roughly, state them as bounds or counts."
     ]
 
 

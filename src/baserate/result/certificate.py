@@ -23,20 +23,20 @@ class Certificate:
     Attributes
     ----------
     loss_reduction : float
-        The mean loss on these rows falls by at least this much, whatever the labels, if their class rates satisfy
-        :meth:`holds_for`. It is computed for the rows as they are returned, after rounding, so it holds even if the
-        solver did not converge. It is exact up to the rounding error of the losses themselves.
+        The mean loss of these rows falls by at least this much, whatever the labels are, if their class rates satisfy
+        :meth:`holds_for`. It is computed for the rows as they are returned, after rounding. It also holds if the solver
+        did not converge. It is exact up to the rounding error of the losses themselves.
     gap : float
-        Mean divergence of the adjusted rows from the predictions, minus the best lower bound on it: how far the
-        adjustment may be from the smallest change.
+        Upper bound on how much larger the change is than the smallest possible one: the mean divergence of the adjusted
+        rows from the predictions, minus a lower bound on the smallest one.
     residual : float
         Largest absolute difference between the mean of the adjusted rows and a requested rate.
     sensitivity : array of shape (k,)
-        Change of ``loss_reduction`` per unit of each rate, or of the bound that holds it. Rates sum to 1, so for exact
-        rates only differences count: moving 0.01 from class j to class l changes it by about
-        ``0.01 * (sensitivity[l] - sensitivity[j])``. Between bounds, a class that no bound holds has 0, and raising
-        the bound that holds class j by 0.01 changes it by about ``0.01 * sensitivity[j]``; if every class is at a
-        bound, again only differences count. NaN for classes of rate 0.
+        Change of ``loss_reduction`` per unit of each rate, or of its active bound. Rates sum to 1, so for exact rates
+        only differences count: moving 0.01 from class j to class l changes ``loss_reduction`` by about
+        ``0.01 * (sensitivity[l] - sensitivity[j])``. For bounds, a class without an active bound has 0, and raising the
+        active bound of class j by 0.01 changes ``loss_reduction`` by about ``0.01 * sensitivity[j]``. If every class
+        has an active bound, only differences count. NaN for classes of rate 0.
     known : Rates
         What was known about the rates.
     batch_size : int

@@ -15,8 +15,9 @@ _SIGMAS = 3.0  # A difference of this many standard deviations is worth a note.
 def rates_note(about: dict[str, Any]) -> str | None:
     """One sentence if the requested rates contradict the predictions of a calibrated model, else None.
 
-    It uses only the sums that every adjustment has, so it costs nothing: the labels of n rows whose predictions have
-    the mean ``m`` vary by at most ``sqrt(m (1 - m) / n)``. :func:`baserate.advise` reads the rows and sees more.
+    It uses only sums that every adjustment computes, so it takes no further pass: the label rates of n rows whose
+    predictions have the mean ``m`` vary by at most ``sqrt(m (1 - m) / n)``. :func:`baserate.advise` reads the rows and
+    tests more.
 
     Parameters
     ----------
@@ -29,8 +30,8 @@ def rates_note(about: dict[str, Any]) -> str | None:
     >>> from baserate.result.facts import facts
     >>> result = br.adjust([[0.9, 0.1], [0.5, 0.5]] * 100, [0.45, 0.55])
     >>> print(rates_note(facts(result)))
-    the predictions expect a rate of 0.3 of class 1, not 0.55; if they are right instead, the loss rises by about as
-    much: see br.advise
+    the mean prediction for class 1 is 0.3, not 0.55; if the predictions are right and the rates are wrong, the loss
+    rises by about as much: see br.advise
     >>> rates_note(facts(result.what_if([0.68, 0.32]))) is None
     True
     """
@@ -46,6 +47,6 @@ def rates_note(about: dict[str, Any]) -> str | None:
         return None
     name = classes[j]["class"] if about["classes_named"] else f"class {j}"
     return (
-        f"the predictions expect a rate of {before[j]:.4g} of {name}, not {wanted[j]:.4g}; if they are right instead, "
-        f"the loss rises by about as much: see {ADVISE}"
+        f"the mean prediction for {name} is {before[j]:.4g}, not {wanted[j]:.4g}; if the predictions are right and the "
+        f"rates are wrong, the loss rises by about as much: see {ADVISE}"
     )

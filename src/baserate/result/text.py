@@ -27,7 +27,7 @@ _LONGEST_NAME = 30
 
 
 def summary(result: Result) -> Summary:
-    """What a person sees of a result, in terminals and notebooks."""
+    """The text and tables that terminals and notebooks show for a result."""
     about = facts(result)
     shown = most_changed(about, MAX_CLASSES)
     hidden = 0 if about["one_column"] else about["n_classes"] - len(shown)
@@ -53,7 +53,7 @@ def _statements(about: dict[str, Any]) -> list[str]:
     if np.isnan(fall):
         return lines
     if about["smoothing"]:
-        lines.append(f"predictions were smoothed by {about['smoothing']:g}; the loss is relative to the smoothed ones")
+        lines.append(f"the fall is relative to smoothed predictions: {about['smoothing']:g} was added to each entry")
     if is_prior:
         lines.append(f"the mean of the adjusted predictions misses the rates by up to {_bound(about['residual'])}")
         return lines
@@ -61,7 +61,7 @@ def _statements(about: dict[str, Any]) -> list[str]:
     state = "converged" if about["converged"] else "NOT CONVERGED"
     lines.append(f"{state} in {about['n_passes']} passes ({about['engine']} engine)")
     if not np.isnan(about["rate_variation"]):
-        lines.append(f"{rate_variation(about)}; if the rates are a population's, pass {OF_POPULATION}")
+        lines.append(f"{rate_variation(about)}; for rates of a population, pass {OF_POPULATION}")
     note = rates_note(about)
     return lines if note is None else [*lines, note]
 
@@ -69,7 +69,7 @@ def _statements(about: dict[str, Any]) -> list[str]:
 def guarantee(fall: float, condition: str, loss: str = "loss") -> str:
     """By how much the loss falls, or may rise, and under which condition."""
     if np.isnan(fall):
-        return "made without rows, so nothing is guaranteed"
+        return "nothing is guaranteed, because the adjustment was made without rows"
     change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
     return f"mean {loss} {change}, {condition}"
 

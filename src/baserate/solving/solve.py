@@ -78,7 +78,7 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
         raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
     if (new[kept] == 0).any():
         name = class_label(names, int(kept[new[kept] == 0][0]))
-        raise BadRates(f"the best guess for the new rate of {name} is 0, though it may be more; give it a rate above 0")
+        raise BadRates(f"the best estimate of the new rate of {name} is 0, but may be higher; give it a rate above 0")
     ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
     shift = np.log(ratio)
     written = dual.write(shift) if keep_rows else dual.measure(shift)

@@ -42,7 +42,7 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise if a path cannot be written. Called before long computations, so that they are not done in vain."""
+    """Raise if a path cannot be written. Called before long computations, so that they do not fail at the end."""
     check_path(path)
     folder = _link_target(path).parent
     if not folder.is_dir():

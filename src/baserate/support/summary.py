@@ -1,4 +1,4 @@
-"""What a person sees of an object: the same title, statements, tables and notes as plain text and as HTML."""
+"""The text that users see of an object: the same title, statements, tables and notes as plain text and as HTML."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class MatrixPart(Part):
     """The matrix of a NumPy file, and the other arrays of an NPZ file.
 
     The columns of the matrix are called ``p_0``, ``p_1``, ..., or ``p_`` followed by the class name if the file has an
-    array ``classes``. Other arrays with one value per row are columns, too.
+    array ``classes``. Other arrays with one value per row are also columns.
 
     Attributes
     ----------
