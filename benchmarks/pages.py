@@ -25,3 +25,24 @@ def readme_sentences(rows: Iterable[Mapping[str, Any]], cores: int | None) -> st
         f"On {cores} cores, 1000 rows with 8 classes take {ours} for log loss, and {fast} with the compiled\n"
         f"kernels. CVXPY with ECOS, which the paper used, takes {paper} for the same result (`make bench`)."
     )
+
+
+COMPARED = {
+    "POT sinkhorn": "POT: `ot.sinkhorn`",
+    "POT smooth_ot_semi_dual": "POT: `ot.smooth.smooth_ot_semi_dual`",
+    "probcal LogitOffset": "probcal: `LogitOffset`",
+    "ipfn": "ipfn (raking)",
+}
+
+
+def comparison_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The table of docs/comparison.md, from the results of the alternatives."""
+    lines = ["| predictions | loss | call | time | times ours | largest error of a rate |", "|---|---|---|--:|--:|--:|"]
+    for row in rows:
+        if row["name"] in COMPARED and row.get("failure") != "not tried":
+            figures = [row.get("failure", ""), "", ""]
+            if "failure" not in row:
+                figures = [f"{1e3 * row['seconds']:,.1f} ms", f"{row['times_ours']:,.1f}", f"{row['residual']:.0e}"]
+            cells = [f"{row['data']}, {row['n']:,} x {row['k']}", row["loss"], COMPARED[row["name"]], *figures]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -20,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
-from pages import ROOT, fill, readme_sentences
+from pages import ROOT, comparison_table, fill, readme_sentences
 from peers import BOTH, OURS, PEERS, WITHOUT, in_turns, measure_apart
 
 import baserate as br
@@ -253,6 +253,8 @@ def write(found: dict[str, list[Row]]) -> None:
         fill(PAGE, name, table(SECTIONS[name].columns, rows))
     if "small" in found:
         fill("README.md", "bench", readme_sentences(found["small"], os.cpu_count()))
+    if "alternatives" in found:
+        fill("docs/comparison.md", "comparison", comparison_table(found["alternatives"]))
     for name, x, file in (("rows", "n", "benchmarks-n.svg"), ("classes", "k", "benchmarks-k.svg")):
         if name in found:
             save_picture(found[name], x, ROOT / "docs" / file)
