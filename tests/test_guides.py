@@ -40,6 +40,7 @@ def write_tables(folder: Path) -> None:
     table["y"] = np.where(rng.random(300) < p, "ill", "not ill")
     for name in ("patients.csv", "new.csv"):
         table[["id", "p_ill", "y"]].to_csv(folder / name, index=False)
+    table[["id", "p_malignant"]].to_csv(folder / "masses.csv", index=False)
     for name in ("january.parquet", "february.parquet"):
         table[["id", "p_fraud"]].to_parquet(folder / name)
     for part in range(3):
@@ -58,7 +59,7 @@ def test_commands_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
 def test_readme_command_and_code_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = re.findall(r"^\d  (\d{3})  (0\.\d{3})$", README, re.MULTILINE)
-    (given,) = re.findall(r'"p_ill": \[(.*?)\]', README)
+    (given,) = re.findall(r">>> p = \[(.*?)\]", README)
     rows = zip([name for name, _ in shown], given.split(", "), strict=True)
     Path("patients.csv").write_text("id,p_ill\n" + "\n".join(map(",".join, rows)) + "\n", encoding="utf-8")
     run(commands(README)[0])
