@@ -30,7 +30,7 @@ in the paper. There are three verdicts:
 - **holds** and **does not hold**: for a claim about an average or a share of tasks, a 95% interval lies entirely on one
   side. A theorem is checked in every task, where a single exception disproves it. That something can occur is proved by
   a single example.
-- **cannot be told**: the interval contains values for which the claim holds and values for which it does not, or there
+- **undecided**: the interval contains values for which the claim holds and values for which it does not, or there
   are too few results.
 
 The intervals are clustered by data set. They come from {N_RESAMPLES} resamples of whole data sets, with all models,
@@ -76,7 +76,7 @@ def claims_section(claims: Sequence[Claim]) -> str:
         if claim.why:
             reasons.append(f"{name}: {escape_cell(claim.why)}")
     for title, items in (
-        ("Why some claims do not hold or cannot be told", [_LEFT_OUT, "", *reasons] if reasons else []),
+        ("Why some claims do not hold or are undecided", [_LEFT_OUT, "", *reasons] if reasons else []),
         ("The same comparisons by other statistics", [_OTHER_STATISTICS, "", *besides] if besides else []),
         ("Where the paper states the claims", sources),
         ("How the paper is read", [_READING]),
