@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -72,7 +73,7 @@ def claims_section(claims: Sequence[Claim]) -> str:
         if claim.source:
             sources.append(f"- **{number}** Section {claim.source}".replace("Section abstract", "Abstract"))
         if claim.beside:
-            besides.append(f"{name}: {claim.beside}.")
+            besides.append(f"{name}: {_sentences(claim.beside)}.")
         if claim.why:
             reasons.append(f"{name}: {escape_cell(claim.why)}")
     for title, items in (
@@ -84,6 +85,11 @@ def claims_section(claims: Sequence[Claim]) -> str:
         if items:
             lines += ["", f"### {title}", "", *items]
     return "\n".join(lines)
+
+
+def _sentences(text: str) -> str:
+    """A text with semicolons between its clauses, as sentences. Semicolons before numbers stay."""
+    return ". ".join(clause[:1].upper() + clause[1:] for clause in re.split(r"; (?=[a-zA-Z])", text))
 
 
 def comparisons_section(frame: Frame) -> str:
