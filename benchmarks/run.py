@@ -20,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
-from pages import ROOT, fill
+from pages import ROOT, comparison_table, fill, readme_sentences
 from peers import BOTH, OURS, PEERS, WITHOUT, in_turns, measure_apart
 
 import baserate as br
@@ -34,8 +34,6 @@ PACKAGES += ("rank-preserving-calibration",)
 
 LIMIT = 60.0
 """Time limit for another package, in seconds."""
-
-PAPER_SOLVERS = {"log": ("CVXPY + ECOS", "CVXPY + SCS"), "brier": ("CVXPY + OSQP", "CVXPY + CLARABEL")}
 
 
 def small(n: int = 1000, k: int = 8, batches: int = 1000) -> list[Row]:
@@ -200,19 +198,6 @@ def table(columns: dict[str, Callable[[Row], str]], rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def readme_table(rows: Iterable[Row]) -> str:
-    """The table for README.md: baserate and the solvers of the paper."""
-    columns = {
-        "1000 x 8": column("loss"),
-        "solver": column("name"),
-        "ms (median)": column("seconds", ".2f", 1e3),
-        "times ours": column("times_ours", ",.0f"),
-        "largest error of a rate": column("residual", ".0e"),
-        "objective": column("objective", ".9f"),
-    }
-    return table(columns, [row for row in rows if row["name"] in (OURS, WITHOUT, *PAPER_SOLVERS[row["loss"]])])
-
-
 # Colours of Okabe and Ito, which colour-blind people can distinguish.
 COLOURS = {
     "probs.copy()": "#666666",
@@ -267,7 +252,9 @@ def write(found: dict[str, list[Row]]) -> None:
     for name, rows in found.items():
         fill(PAGE, name, table(SECTIONS[name].columns, rows))
     if "small" in found:
-        fill("README.md", "bench", readme_table(found["small"]))
+        fill("README.md", "bench", readme_sentences(found["small"], os.cpu_count()))
+    if "alternatives" in found:
+        fill("docs/comparison.md", "comparison", comparison_table(found["alternatives"]))
     for name, x, file in (("rows", "n", "benchmarks-n.svg"), ("classes", "k", "benchmarks-k.svg")):
         if name in found:
             save_picture(found[name], x, ROOT / "docs" / file)

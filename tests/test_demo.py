@@ -1,4 +1,4 @@
-"""The text of `baserate demo`: its numbers are consistent, and the README shows the same text."""
+"""The text of `baserate demo`: its numbers are consistent, and docs/demo.md shows the same text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from baserate.cli.story import story
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "demo.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[-+]?\d+\.\d+")
 
 
-def test_readme_shows_the_output_of_the_demo(tmp_path: Path) -> None:
+def test_docs_show_the_output_of_the_demo(tmp_path: Path) -> None:
     printed = "\n\n".join(story(tmp_path / "baserate-demo.html")).replace(f"{tmp_path}/", "")
-    shown = README.split("<!-- demo -->\n```text\n")[1].split("\n```\n<!-- /demo -->")[0]
+    shown = PAGE.split("<!-- demo -->\n```text\n")[1].split("\n```\n<!-- /demo -->")[0]
     # The model is trained again, so the last digits can differ between versions of scikit-learn. The words must not.
     assert re.sub(r"\s+", " ", NUMBER.sub("#", printed)) == re.sub(r"\s+", " ", NUMBER.sub("#", shown))
     numbers = [[float(value) for value in NUMBER.findall(text)] for text in (printed, shown)]

@@ -58,7 +58,7 @@ def with_a_nearly_perfect_model(dataset: str = "d3") -> pd.DataFrame:
     [
         (always_better, True, "holds"),
         (always_worse, False, "does not hold"),
-        (better_in_half_of_the_data_sets, None, "cannot be told"),
+        (better_in_half_of_the_data_sets, None, "undecided"),
     ],
 )
 def test_interval_decides_the_verdict_of_a_claim_about_averages(gain: Gain, holds: bool | None, verdict: str) -> None:
@@ -238,8 +238,8 @@ def test_rank_correlation_agrees_with_spearman() -> None:
 def test_page_says_how_sure_a_result_is_and_where_the_paper_states_it() -> None:
     frame = with_a_nearly_perfect_model()
     text = claims_section(paper_claims(frame, 60, None))
-    assert "| 3/15 cells | 95% interval: 3 to 15 cells, 10 data sets | **cannot be told** |" in text
-    assert "### Why some claims do not hold or cannot be told" in text
+    assert "| 3/15 cells | 95% interval: 3 to 15 cells, 10 data sets | **undecided** |" in text
+    assert "### Why some claims do not hold or are undecided" in text
     assert "d3 has 100.0% of the statistic" in text
     assert '- **7** Section 4.2: "mean proportional reduction of loss by BGA is higher' in text
     assert "absolute correlation" in text

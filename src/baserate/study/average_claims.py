@@ -151,7 +151,7 @@ def _change(reduction: float) -> str:
 
 
 def _why(ratios: Ratios, threshold: float, tasks: Frame, decide: Callable[[Ratios], Decision]) -> str:
-    """Why a claim does not hold or cannot be told: the data sets with the largest share of the statistic."""
+    """Why a claim does not hold or is undecided: the data sets with the largest share of the statistic."""
     decision = decide(ratios)
     if decision.holds:
         return ""

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-VERDICTS = {True: "holds", False: "does not hold", None: "cannot be told"}
+VERDICTS = {True: "holds", False: "does not hold", None: "undecided"}
 
 LEGEND = (
     "BGA is bounded general adjustment, UGA is unbounded general adjustment, PPA is prior probability adjustment. "
     'Claims that start with "New:" are not in the paper. A claim about an average holds, or does not hold, if a 95% '
-    "interval decides it; otherwise it cannot be told. The intervals come from resamples of whole data sets."
+    "interval decides it; otherwise it is undecided. The intervals come from resamples of whole data sets."
 )
 
 
@@ -25,9 +25,9 @@ class Claim:
     paper, ours : str
         The result of the paper, and the result of this study.
     holds : bool or None
-        None if it cannot be told: there are too few results, or the interval does not decide it.
+        None if it is undecided: there are too few results, or the interval does not decide it.
     why : str
-        The reason why the claim does not hold or cannot be told.
+        The reason why the claim does not hold or is undecided.
     certainty : str
         How sure the result of this study is: its interval, or what was counted.
     beside : str

@@ -106,7 +106,7 @@ class Contrast:
 
 
 class Decision(NamedTuple):
-    """What a statistic is, how sure that is, and whether a claim about it holds; None if it cannot be told."""
+    """What a statistic is, how sure that is, and whether a claim about it holds; None if it is undecided."""
 
     ours: str
     certainty: str

@@ -95,7 +95,9 @@ def _introduction(content: PageContent) -> str:
     models = format_count(frame["model"].nunique(), "model")
     offline = content.settings["corpus"] == "offline"
     how_to_repeat = ". To repeat the study, run `make study` in a checkout of the repository" if offline else ""
-    folds = ", each a fold of a cross-validation" if any(summary.folds > 1 for summary in content.summaries) else ""
+    folds = (
+        ". Each set is a fold of a cross-validation" if any(summary.folds > 1 for summary in content.summaries) else ""
+    )
     n_impossible = int(frame["impossible"].notna().sum())
     impossible = f", {format_integer(n_impossible)} of them impossible because of hard zeros" if n_impossible else ""
     return f"""# The paper's experiments, repeated

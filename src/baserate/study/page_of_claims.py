@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -30,7 +31,7 @@ in the paper. There are three verdicts:
 - **holds** and **does not hold**: for a claim about an average or a share of tasks, a 95% interval lies entirely on one
   side. A theorem is checked in every task, where a single exception disproves it. That something can occur is proved by
   a single example.
-- **cannot be told**: the interval contains values for which the claim holds and values for which it does not, or there
+- **undecided**: the interval contains values for which the claim holds and values for which it does not, or there
   are too few results.
 
 The intervals are clustered by data set. They come from {N_RESAMPLES} resamples of whole data sets, with all models,
@@ -72,11 +73,11 @@ def claims_section(claims: Sequence[Claim]) -> str:
         if claim.source:
             sources.append(f"- **{number}** Section {claim.source}".replace("Section abstract", "Abstract"))
         if claim.beside:
-            besides.append(f"{name}: {claim.beside}.")
+            besides.append(f"{name}: {_sentences(claim.beside)}.")
         if claim.why:
             reasons.append(f"{name}: {escape_cell(claim.why)}")
     for title, items in (
-        ("Why some claims do not hold or cannot be told", [_LEFT_OUT, "", *reasons] if reasons else []),
+        ("Why some claims do not hold or are undecided", [_LEFT_OUT, "", *reasons] if reasons else []),
         ("The same comparisons by other statistics", [_OTHER_STATISTICS, "", *besides] if besides else []),
         ("Where the paper states the claims", sources),
         ("How the paper is read", [_READING]),
@@ -84,6 +85,11 @@ def claims_section(claims: Sequence[Claim]) -> str:
         if items:
             lines += ["", f"### {title}", "", *items]
     return "\n".join(lines)
+
+
+def _sentences(text: str) -> str:
+    """A text with semicolons between its clauses, as sentences. Semicolons before numbers stay."""
+    return ". ".join(clause[:1].upper() + clause[1:] for clause in re.split(r"; (?=[a-zA-Z])", text))
 
 
 def comparisons_section(frame: Frame) -> str:
