@@ -101,7 +101,7 @@ pictures: $(VENV)/.dev
 
 # The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error.
 docs: $(VENV)/.docs
-	rm -rf docs/_build docs/api
+	rm -rf docs/_build docs/api docs/auto_gallery
 	$(BIN)/python -m sphinx -q -n -W --keep-going -b html docs docs/_build/html
 
 # The demo needs only what a user installs; the checks need the development tools as well.
@@ -145,4 +145,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
