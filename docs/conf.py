@@ -49,7 +49,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(EXTENSIONS / "scorer.js")
 pygments_style = "tango"
-pygments_dark_style = "monokai"
+pygments_dark_style = "github-dark"
 
 autodoc_typehints = "none"  # numpydoc's sections give the types in words
 autodoc_inherit_docstrings = False  # a method of a subclass is described where the base declares it

@@ -1,7 +1,8 @@
 """The words under which the search of the site finds a page first.
 
 Sphinx ranks a page first if the query is one of its main index entries. The dictionary below names these entries. The
-build warns if a page does not contain one of its words. The terms of the glossary are main index entries, too. ``scorer.js`` ranks a page about a subject before the entry of the glossary.
+build warns if a page does not contain one of its words. The terms of the glossary are main index entries,
+too. ``scorer.js`` ranks a page about a subject before the entry of the glossary.
 """
 
 from __future__ import annotations
