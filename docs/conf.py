@@ -92,6 +92,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,  # two archives of what every page already offers
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # that page loads scripts from other hosts
     "show_signature": False,
     "thumbnail_size": (400, 280),
 }

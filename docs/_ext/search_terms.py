@@ -27,7 +27,7 @@ TERMS = {
     "guides/new-hospital": ["prevalence", "hospital", "diagnostic"],
     "guides/monthly-batches": ["monthly", "batches", "batch"],
     "guides/survey-counts": ["survey", "design effect", "counts"],
-    "guides/parquet-larger-than-memory": ["parquet", "larger than memory", "stream"],
+    "guides/parquet-larger-than-memory": ["parquet", "larger than memory"],
     "guides/cluster": ["cluster"],
     "guides/wrap-a-fitted-model": ["calibration", "FrozenEstimator", "CalibratedClassifierCV"],
     "clusters": ["dask", "spark", "ray"],
