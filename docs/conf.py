@@ -35,7 +35,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` treats warnings as errors
-suppress_warnings = ["config.cache"]  # sphinx_gallery_conf has a class in it, so it is compared again in each build
+suppress_warnings = ["config.cache"]  # sphinx_gallery_conf has a function in it, so it is compared again in each build
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # links to headings, as code hosts make them
@@ -86,6 +86,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
+    "within_subsection_order": "gallery_order.CommonFirst",
     "plot_gallery": os.environ.get("BASERATE_GALLERY", "on") != "off",  # "off": pages without running the examples
     "abort_on_example_error": True,
     "reset_argv": lambda *_: [],

@@ -44,7 +44,7 @@ def main() -> None:
     result = br.adjust(malignant, prevalence)
     before, after = (log_loss(ill, p) for p in (malignant, result.probs))
     promised = before - result.certificate.loss_reduction
-    figure, axes = plt.subplots(1, 2, figsize=(11, 2.6), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 2.3), layout="constrained")
     means = {"predicted": np.mean(malignant), "adjusted": np.mean(result.probs), "true": prevalence}
     bars(axes[0], means, "Share of malignant masses", "{:.1%}")
     losses = {"predicted": before, "adjusted": after, "guaranteed\nbefore labels\nare known": promised}

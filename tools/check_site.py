@@ -24,12 +24,13 @@ WIDTHS = {"phone": 360, "desktop": 1200}
 # What is wider than the window, which the theme cuts off or lets scroll. Blocks that scroll inside themselves are
 # allowed, except code on a desktop.
 TOO_WIDE = """(desktop) => {
-  const scrolls = "pre, .table-wrapper, .math-wrapper";
+  const scrolls = "pre, .table-wrapper, .math-wrapper, .output_html";
   const limit = document.documentElement.clientWidth + 1;
-  const shown = e => `${e.tagName.toLowerCase()} "${e.textContent.trim().slice(0, 40)}"`;
+  const shown = e => `${e.tagName.toLowerCase()} "${e.textContent.trim().replace(/\\s+/g, " ").slice(0, 40)}"`;
   const outside = [...document.querySelectorAll("article *")].filter(
     e => e.getBoundingClientRect().right > limit && !e.parentElement.closest(scrolls));
-  const found = outside.slice(0, 9).map(e => `${shown(e)} is wider than the page`);
+  const outermost = outside.filter(e => !outside.includes(e.parentElement));
+  const found = outermost.map(e => `${shown(e)} is wider than the page`);
   if (desktop) for (const e of document.querySelectorAll("article pre"))
     if (e.scrollWidth > e.clientWidth + 1) found.push(`${shown(e)} is cut off`);
   return found;
