@@ -96,6 +96,7 @@ clusters: $(VENV)/.dev
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
 	$(BIN)/python examples/landing.py --out docs/pictures/landing.svg
+	$(BIN)/python examples/curves.py --out docs/pictures
 	$(BIN)/python examples/displays.py --out docs/pictures
 	$(BIN)/python examples/report.py --out docs/pictures
 	$(BIN)/python examples/readme_demo.py

@@ -55,24 +55,29 @@ autodoc_typehints = "none"  # numpydoc's sections give the types in words
 autodoc_inherit_docstrings = False  # a method of a subclass is described where the base declares it
 autosummary_filename_map = {"baserate.Sensitivity": "baserate.Sensitivity-class"}  # for disks that ignore case
 autosummary_context = {
-    # The picture on the page of each of these names.
+    # The picture on the page of each of these names, and its caption.
     "pictures": {
-        "baserate.adjust": (
-            "movement-map",
-            "Where the predictions for three kinds of wine move when they are adjusted.",
-        ),
-        "baserate.additive": ("geometry-two-rows", "Additive adjustment is UGA for the Brier score."),
-        "baserate.Adjustment": ("rates", "Class rates before and after an adjustment, drawn by RatesDisplay."),
-        "baserate.Certificate": ("rate-sensitivity", "certificate.sensitivity, drawn by RateSensitivityDisplay."),
-        "baserate.sensitivity": ("sensitivity", "The result, drawn by SensitivityDisplay."),
-        "baserate.compare": ("comparison", "The result, drawn by ComparisonDisplay."),
-        "baserate.RatesDisplay": ("rates", "Each rate is known to within one percentage point."),
-        "baserate.MovementDisplay": ("movement", "Ten classes have one panel each."),
-        "baserate.ReliabilityDisplay": ("reliability", "The most probable class of each row."),
-        "baserate.RateSensitivityDisplay": ("rate-sensitivity", "The value of one percentage point of each rate."),
-        "baserate.SensitivityDisplay": ("sensitivity", "The guarantee against the largest error of a rate."),
-        "baserate.ComparisonDisplay": ("comparison", "Log loss and Brier score of each procedure."),
-        "baserate.GeometryDisplay": ("geometry", "One prediction of three classes with both adjustments."),
+        "baserate.adjust": ("movement-map.png", "Where the predictions for three kinds of wine move."),
+        "baserate.prior_adjust": ("procedures.svg", "Four procedures on the same predictions of two classes."),
+        "baserate.additive": ("procedures.svg", "Four procedures on the same predictions of two classes."),
+        "baserate.multiplicative": ("procedures.svg", "For two classes, multiplicative and bounded adjustment agree."),
+        "baserate.Rates": ("rates.png", "Adjustment to rates that are known to within one percentage point."),
+        "baserate.Adjustment": ("rates.png", "Class rates before and after an adjustment, drawn by RatesDisplay."),
+        "baserate.Certificate": ("rate-sensitivity.png", "certificate.sensitivity, drawn by RateSensitivityDisplay."),
+        "baserate.sensitivity": ("sensitivity.png", "The result, drawn by SensitivityDisplay."),
+        "baserate.compare": ("comparison.png", "The result, drawn by ComparisonDisplay."),
+        "baserate.AdjustedClassifier": ("reliability.png", "A classifier of digits before and after an adjustment."),
+        "baserate.RatesDisplay": ("rates.png", "Each rate is known to within one percentage point."),
+        "baserate.MovementDisplay": ("movement.png", "Ten classes have one panel each."),
+        "baserate.ReliabilityDisplay": ("reliability.png", "The most probable class of each row."),
+        "baserate.RateSensitivityDisplay": ("rate-sensitivity.png", "The value of one percentage point of each rate."),
+        "baserate.SensitivityDisplay": ("sensitivity.png", "The guarantee against the largest error of a rate."),
+        "baserate.ComparisonDisplay": ("comparison.png", "Log loss and Brier score of each procedure."),
+        "baserate.GeometryDisplay": ("geometry.png", "One prediction of three classes with both adjustments."),
+        **{
+            f"baserate.losses.{name}": ("losses.svg", "Adjustment to the same rate for four losses.")
+            for name in ("Log", "Brier", "Spherical", "Power")
+        },
     },
 }
 numpydoc_show_class_members = False  # _templates/autosummary/class.rst shows them, each with its description
