@@ -60,7 +60,7 @@ autosummary_context = {
         "baserate.adjust": ("movement-map.png", "Where the predictions for three kinds of wine move."),
         "baserate.prior_adjust": ("procedures.svg", "Four procedures on the same predictions of two classes."),
         "baserate.additive": ("procedures.svg", "Four procedures on the same predictions of two classes."),
-        "baserate.multiplicative": ("procedures.svg", "For two classes, multiplicative and bounded adjustment agree."),
+        "baserate.multiplicative": ("procedures.svg", "Multiplicative adjustment is adjust for log loss."),
         "baserate.Rates": ("rates.png", "Adjustment to rates that are known to within one percentage point."),
         "baserate.Adjustment": ("rates.png", "Class rates before and after an adjustment, drawn by RatesDisplay."),
         "baserate.Certificate": ("rate-sensitivity.png", "certificate.sensitivity, drawn by RateSensitivityDisplay."),
