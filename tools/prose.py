@@ -26,7 +26,7 @@ CheckRegistry().register_many(proselint_checks)  # the registry is one object, w
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("prose.toml").read_text(encoding="utf-8"))
 RULES = [(re.compile(rule["pattern"], re.IGNORECASE), rule["instead"]) for rule in SETTINGS["rule"]]
-SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z\"'(`])|(?<=\.)\s+(?=code\b)")
+SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"'(`])|(?<=\.)\s+(?=code\b)|(?<=;)\s+")
 
 
 class Finding(NamedTuple):
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def sentences(text: str) -> list[str]:
-    """Split a paragraph at full stops, colons and semicolons before a capital letter."""
+    """Split a paragraph at semicolons, and at full stops and colons before a capital letter."""
     return [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
 
 
@@ -53,19 +53,21 @@ def vocabulary(source: Source, text: Text) -> Iterator[Finding]:
             for match in pattern.finditer(sentence):
                 yield Finding(source.path, text.line, instead, match.group())
         length = len(re.findall(r"\w[\w'-]*", sentence))
-        if length > SETTINGS["max_words_in_a_sentence"]:
+        if text.shown and length > SETTINGS["max_words_in_a_sentence"]:
             yield Finding(source.path, text.line, f"a sentence has {length} words; split it", sentence[:60])
 
 
 def abbreviations(source: Source) -> Iterator[Finding]:
-    """Abbreviations that are not spelled out at their first use in a page or docstring."""
+    """Abbreviations that are not spelled out at their first use in a page, docstring or message that users see."""
     for unit in source.units():
-        words = " ".join(text.words for text in unit)
+        if not unit[0].shown:
+            continue
+        words = re.sub(r'"[^"]*"', "", " ".join(text.words for text in unit))  # quoted names keep their abbreviations
         for short, long in SETTINGS["abbreviations"].items():
             first = re.search(rf"\b{short}\b", words)
-            if first and long not in words[: first.end() + len(long) + 3].lower():
+            if first and not re.search(long, words[: first.end() + 40].lower()):
                 line = next(text.line for text in unit if re.search(rf"\b{short}\b", text.words))
-                yield Finding(source.path, line, f"spell out at first use: {long} ({short})", short)
+                yield Finding(source.path, line, "spell out the abbreviation at its first use", short)
 
 
 def general(source: Source) -> Iterator[Finding]:

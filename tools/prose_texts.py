@@ -23,6 +23,8 @@ class Text(NamedTuple):
     words: str
     unit: int = 0
     """Number of the page or docstring to which it belongs, within its file."""
+    shown: bool = True
+    """Whether users see it. Docstrings of internal names are only seen by developers."""
 
 
 @dataclass
@@ -124,14 +126,22 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield argument.lineno, re.sub(r"\x08\n(?:.+\n?)*", "", text)  # click prints such examples as they are
 
 
-def of_module(text: str) -> list[Text]:
-    """Docstrings of what has a public name, messages and help texts of a Python file."""
+def of_module(text: str, names: frozenset[str] = frozenset()) -> list[Text]:
+    """Docstrings of names without underscore, messages and help texts; users see the docstrings of public ``names``."""
     tree, found = ast.parse(text), []
+    public = {inner for node in tree.body if getattr(node, "name", "") in names for inner in ast.walk(node)}
     for unit, node in enumerate(ast.walk(tree)):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and not getattr(node, "name", "").startswith("_") and (docstring := ast.get_docstring(node)):
-            found += of_docstring(docstring, getattr(node, "lineno", 1), unit)
+            texts = of_docstring(docstring, getattr(node, "lineno", 1), unit)
+            found += [text._replace(shown=node in public) for text in texts]
     return found + [Text(line, without_markup(message), -line) for line, message in messages(tree)]
+
+
+def public_names(root: Path) -> frozenset[str]:
+    """The names that the Python reference lists, without their modules."""
+    listed = re.findall(r"^   ([\w.]+)$", (root / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset(name.rpartition(".")[2] for name in listed)
 
 
 def of_example(text: str) -> list[Text]:
@@ -151,5 +161,7 @@ def sources(root: Path) -> Iterator[Source]:
         yield Source(path.relative_to(root).as_posix(), of_page(path.read_text(encoding="utf-8")))
     for path in sorted((root / "examples" / "gallery").glob("*.py")):
         yield Source(path.relative_to(root).as_posix(), of_example(path.read_text(encoding="utf-8")))
+    names = public_names(root)
     for path in sorted((root / "src").rglob("*.py")):
-        yield Source(path.relative_to(root).as_posix(), of_module(path.read_text(encoding="utf-8")))
+        shown = frozenset() if "study" in path.parts else names  # the study has functions of the same names
+        yield Source(path.relative_to(root).as_posix(), of_module(path.read_text(encoding="utf-8"), shown))
