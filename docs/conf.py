@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from pathlib import Path
 
 import baserate
@@ -35,7 +34,6 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` treats warnings as errors
-suppress_warnings = ["config.cache"]  # sphinx_gallery_conf has a function in it, so it is compared again in each build
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # links to headings, as code hosts make them
@@ -94,7 +92,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "gallery_order.CommonFirst",
     "plot_gallery": os.environ.get("BASERATE_GALLERY", "on") != "off",  # "off": pages without running the examples
     "abort_on_example_error": True,
-    "reset_argv": lambda *_: [],
     "download_all_examples": False,  # two archives of what every page already offers
     "remove_config_comments": True,
     "show_memory": False,
@@ -102,4 +99,3 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "thumbnail_size": (400, 280),
 }
-warnings.filterwarnings("error", category=FutureWarning)  # an example of the gallery that uses deprecated names fails
