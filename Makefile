@@ -95,14 +95,20 @@ clusters: $(VENV)/.dev
 
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
+	$(BIN)/python examples/landing.py --out docs/pictures/landing.svg
+	$(BIN)/python examples/curves.py --out docs/pictures
 	$(BIN)/python examples/displays.py --out docs/pictures
 	$(BIN)/python examples/report.py --out docs/pictures
 	$(BIN)/python examples/readme_demo.py
 
-# The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error.
+# The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error. First
+# spelling and language, then the site with the gallery (a few minutes), then links, weights and widths of all pages.
 docs: $(VENV)/.docs
-	rm -rf docs/_build docs/api
+	$(BIN)/codespell
+	$(BIN)/python tools/prose.py
+	rm -rf docs/_build docs/api docs/auto_gallery
 	$(BIN)/python -m sphinx -q -n -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/check_site.py docs/_build/html
 
 # The demo needs only what a user installs; the checks need the development tools as well.
 $(VENV)/.run: pyproject.toml
@@ -145,4 +151,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

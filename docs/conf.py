@@ -1,19 +1,18 @@
 """How ``make docs`` builds the site.
 
-The pages are plain Markdown, so that they also read well where the code is hosted. What only the site has is made here.
+The pages are Markdown. The folder ``_ext`` has the extensions that are written for this site.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
-import click
-from docutils import nodes
-from sphinx.application import Sphinx
+import os
+import sys
+from pathlib import Path
 
 import baserate
-from baserate.cli import main
+
+EXTENSIONS = Path(__file__).parent / "_ext"
+sys.path.insert(0, str(EXTENSIONS))
 
 project = "baserate"
 author = "The baserate developers"
@@ -25,65 +24,78 @@ extensions = [
     "sphinx.ext.autodoc",  # docstrings
     "sphinx.ext.autosummary",  # a page for each public name
     "numpydoc",  # their sections
+    "sphinx_design",  # cards, grids and tabs
+    "sphinx_copybutton",  # a button on each block of code that copies it
+    "sphinx_gallery.gen_gallery",  # runs examples/gallery
+    "mathml",  # formulas without JavaScript
+    "search_terms",  # the words under which the search finds a page
+    "generated_parts",  # the navigation and the command line reference
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
-nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` takes warnings for errors
+exclude_patterns = ["_build", "_ext"]
+nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` treats warnings as errors
 
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # links to headings, as code hosts make them
+myst_dmath_double_inline = True  # $$...$$ within a paragraph is a displayed formula
+html_math_renderer = "mathml"
 
-html_theme = "furo"  # brings its own style sheet and scripts, and asks no other host for anything
+html_theme = "furo"  # brings its own style sheet and scripts, and loads nothing from other hosts
 html_title = f"baserate {release}"
 html_copy_source = False
 html_static_path = ["_static"]
-html_css_files = ["wide.css"]
+html_css_files = ["site.css"]
+html_search_scorer = str(EXTENSIONS / "scorer.js")
+pygments_style = "tango"
+pygments_dark_style = "github-dark"
 
-autodoc_typehints = "none"  # numpydoc's sections say the types in words
+autodoc_typehints = "none"  # numpydoc's sections give the types in words
 autodoc_inherit_docstrings = False  # a method of a subclass is described where the base declares it
-autosummary_filename_map = {"baserate.Sensitivity": "baserate.Sensitivity-class"}  # some disks know no upper case
+autosummary_filename_map = {"baserate.Sensitivity": "baserate.Sensitivity-class"}  # for disks that ignore case
+autosummary_context = {
+    # The picture on the page of each of these names, and its caption.
+    "pictures": {
+        "baserate.adjust": ("movement-map.png", "Where the predictions for three kinds of wine move."),
+        "baserate.prior_adjust": ("procedures.svg", "Four procedures on the same predictions of two classes."),
+        "baserate.additive": ("procedures.svg", "Four procedures on the same predictions of two classes."),
+        "baserate.multiplicative": ("procedures.svg", "Multiplicative adjustment is adjust for log loss."),
+        "baserate.Rates": ("rates.png", "Adjustment to rates that are known to within one percentage point."),
+        "baserate.Adjustment": ("rates.png", "Class rates before and after an adjustment, drawn by RatesDisplay."),
+        "baserate.Certificate": ("rate-sensitivity.png", "certificate.sensitivity, drawn by RateSensitivityDisplay."),
+        "baserate.sensitivity": ("sensitivity.png", "The result, drawn by SensitivityDisplay."),
+        "baserate.compare": ("comparison.png", "The result, drawn by ComparisonDisplay."),
+        "baserate.AdjustedClassifier": ("reliability.png", "A classifier of digits before and after an adjustment."),
+        "baserate.RatesDisplay": ("rates.png", "Each rate is known to within one percentage point."),
+        "baserate.MovementDisplay": ("movement.png", "Ten classes have one panel each."),
+        "baserate.ReliabilityDisplay": ("reliability.png", "The most probable class of each row."),
+        "baserate.RateSensitivityDisplay": ("rate-sensitivity.png", "The value of one percentage point of each rate."),
+        "baserate.SensitivityDisplay": ("sensitivity.png", "The guarantee against the largest error of a rate."),
+        "baserate.ComparisonDisplay": ("comparison.png", "Log loss and Brier score of each procedure."),
+        "baserate.GeometryDisplay": ("geometry.png", "One prediction of three classes with both adjustments."),
+        **{
+            f"baserate.losses.{name}": ("losses.svg", "Adjustment to the same rate for four losses.")
+            for name in ("Log", "Brier", "Spherical", "Power")
+        },
+    },
+}
 numpydoc_show_class_members = False  # _templates/autosummary/class.rst shows them, each with its description
 
+# The button copies only the lines after a prompt, without the prompt. A block without prompts is copied as it is.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
-def navigation(text: str) -> str:
-    """The sidebar, from index.md: its headings, and below each the pages that it links to, in that order."""
-    parts = []
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        links = re.findall(r"\[([^\]]+)\]\(([^)#:]+)\.md\)", section)
-        pages = [f"{title} <{page}>" for title, page in links]
-        parts += ["```{toctree}", ":hidden:", f":caption: {section.splitlines()[0]}", "", *pages, "```", ""]
-    return "\n".join(parts)
-
-
-def commands(command: click.Command, name: str, above: click.Context | None = None) -> Iterator[str]:
-    """What --help prints, of a command and of those below it."""
-    context = click.Context(command, above, name, terminal_width=88, **command.context_settings)
-    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
-    for below in getattr(command, "commands", {}).values():
-        yield from commands(below, below.name, context)
-
-
-def add_what_is_made(app: Sphinx, page: str, source: list[str]) -> None:
-    """Below the Markdown of a page, what only the site has."""
-    if page == "index":
-        source[0] += "\n" + navigation(source[0])
-    if page == "command-line":
-        source[0] += "\n" + "\n".join(commands(main, "baserate"))
-
-
-def trim_code(app: Sphinx, tree: nodes.document) -> None:
-    """Doctest wants an empty line before the end of a block of code; readers do not."""
-    for block in tree.findall(nodes.literal_block):
-        block.rawsource = block.astext().rstrip()
-        block.children = [nodes.Text(block.rawsource)]
-
-
-def skip(app: Sphinx, what: str, name: str, *rest: object) -> bool | None:
-    """Leave out what scikit-learn adds to estimators; its texts refer to its own pages."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
-
-
-def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
-    app.connect("source-read", add_what_is_made)
-    app.connect("doctree-read", trim_code)
-    app.connect("autodoc-skip-member", skip)
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "gallery_order.CommonFirst",
+    "plot_gallery": os.environ.get("BASERATE_GALLERY", "on") != "off",  # "off": pages without running the examples
+    "abort_on_example_error": True,
+    "download_all_examples": False,  # two archives of what every page already offers
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,  # that page loads scripts from other hosts
+    "show_signature": False,
+    "thumbnail_size": (400, 280),
+}

@@ -1,6 +1,6 @@
 """The documentation: all links work, the navigation has every page, and the reference has every public name.
 
-`make docs` also builds the site with warnings as errors; that takes longer and needs Sphinx.
+`tests/test_site.py` builds the site and looks at it in a browser.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from baserate.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)])
+GENERATED = {"auto_gallery/index.rst"}
+"""Pages of the navigation that `make docs` generates."""
+MADE = {"_build", "auto_gallery"}
+PAGES = sorted([*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if not MADE & set(page.parts))])
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -42,7 +45,7 @@ def page_id(page: Path) -> str:
 def test_links_point_to_existing_files_and_headings(page: Path) -> None:
     missing = []
     for link, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?[^)]*\)", without_code(text_of(page))):
-        if link.startswith(("http", "mailto:")):
+        if link.startswith(("http", "mailto:")) or link in GENERATED:
             continue
         target = page.parent / link if link else page
         if not target.exists():
@@ -53,9 +56,28 @@ def test_links_point_to_existing_files_and_headings(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    linked = re.findall(r"\]\(([^)#:]+\.md)\)", text_of(DOCS / "index.md"))
+    sections = text_of(DOCS / "index.md").partition("\n## ")[2]  # the cards above link to some of the pages as well
+    linked = re.findall(r"\]\(([^)#:]+\.(?:md|rst))\)", sections)
     pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)]
-    assert sorted(linked) == sorted(set(pages) - {"index.md"})
+    assert sorted(linked) == sorted({*pages, *GENERATED} - {"index.md"})
+
+
+def test_cards_of_the_landing_page_lead_to_pages() -> None:
+    cards = re.findall(r"^:link: (\S+)$", text_of(DOCS / "index.md"), re.MULTILINE)
+    assert len(cards) >= 5
+    assert [card for card in cards if not (DOCS / f"{card}.md").exists()] == []
+
+
+def test_code_on_pages_fits_the_width_of_the_site() -> None:
+    blocks = [
+        (page_id(page), line)
+        for page in PAGES
+        for block in re.findall(r"^```(?:python|sh|console|text)\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE)
+        for line in block.split("\n")
+        if line.startswith((">>> ", "... ", "$ "))
+    ]
+    assert len(blocks) > 100
+    assert [block for block in blocks if len(block[1]) > 120] == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -340,7 +340,7 @@ def test_bad_input_is_an_error(probs: Any, options: dict[str, Any], error: type[
         ([0.1, 0.2], "one number for all labels, or 3 numbers, one for each label, but there are 2"),
         ("0.3", "one number for all labels.* not '0.3'"),
         (None, "one number for all labels.* not None"),
-        ({}, "no rate for any of the labels 0, 1, 2"),
+        ({}, "no entry for any of the labels 0, 1, 2"),
         ({"emu": 0.2}, r"entry for 'emu', but the labels are 0, 1, 2; .* pass classes=\[\.\.\.\]"),
         ({"1": 0.2, 1: 0.3}, r"'1' \(str\) was not matched with 1 \(int\), because several names have this text"),
         ({1: 1.2}, r"the rate of label 1 is 1\.2, but must be between 0 and 1"),

@@ -1,7 +1,7 @@
 """The adjustment problem and its dual: shapes and signs in one place.
 
-With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``T`` what is known of the rates, a convex set whose
-simplest form is one point, and ``lam`` the shift (k):
+With ``p`` the predictions (n, k), ``w`` the row weights (sum 1), ``T`` what is known about the rates, a convex set
+whose simplest form is one point, and ``lam`` the shift (k):
 
     primal   minimise  sum_i w_i d(p_i, a_i)   over rows a_i of the simplex with  sum_i w_i a_i in T
     dual     g(lam) = sum_i w_i [ conj(eta_i) - conj(eta_i + lam) ] + h(lam),         eta_i = link(p_i)

@@ -1,4 +1,4 @@
-"""Classifiers that are fitted already: how they are recognised, and what is known of them without ``fit``."""
+"""Classifiers that are fitted already: how they are recognised, and what is known about them without ``fit``."""
 
 from __future__ import annotations
 

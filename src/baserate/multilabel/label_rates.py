@@ -28,7 +28,7 @@ def rates_by_label(rates: Any, labels: tuple[Any, ...]) -> dict[Any, RatesLike]:
     entries = _entries(series_to_dict(rates, labels), labels)
     parsed = {label: _rates_of_label(entries[label], label) for label in labels if entries.get(label) is not None}
     if not parsed:
-        raise BadRates(f"rates has no rate for any of the labels {quoted(labels)}")
+        raise BadRates(f"rates has no entry for any of the labels {quoted(labels)}")
     return parsed
 
 
