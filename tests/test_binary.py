@@ -269,6 +269,14 @@ def test_many_batches_may_be_vectors() -> None:
     assert_allclose([one.probs.mean(), other.probs.mean()], [0.2, 0.5], atol=1e-9)
 
 
+def test_the_report_shows_the_shift_of_the_log_odds_that_the_printed_result_shows(tmp_path: Any) -> None:
+    result = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25)
+    result.report(tmp_path / "report.md")
+    shift = f"{np.diff(result.shift)[0]:+.4f}"
+    assert shift in repr(result)
+    assert shift in (tmp_path / "report.md").read_text()
+
+
 def test_displays_and_reports_take_one_number_per_row(tmp_path: Any) -> None:
     rng = np.random.default_rng(1)
     y = rng.integers(2, size=60)

@@ -114,3 +114,12 @@ def test_invalid_files_get_a_message_that_names_the_problem(
     with pytest.raises((BadFile, BadRates)) as caught:
         br.Rates.parse(str(tmp_path / name))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["population:ill=0.25", "exact:ill=0.25"])
+def test_a_kind_of_rates_may_name_one_of_two_classes(text: str) -> None:
+    result = br.adjust([[0.4, 0.6], [0.7, 0.3]] * 2000, br.Rates.parse(text), classes=["well", "ill"])
+    low, high = result.certificate.known.bounds(4000)
+    assert low[1] <= 0.25 <= high[1]
+    assert low[0] <= 0.75 <= high[0]
+    assert result.rates[1] == pytest.approx(high[1], abs=1e-9)  # the predictions expect more than the upper bound

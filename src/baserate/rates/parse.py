@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from baserate.errors import BadFile, BadRates
+from baserate.inputs.class_numbers import sum_is_below_one
 from baserate.inputs.validation import quoted_name
 from baserate.rates.sets import ROUNDING
 from baserate.support.text import LONGEST_PATH, shortened
@@ -161,7 +162,9 @@ def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
     if between:
         raise BadRates(f"{kind} needs one number per class, not bounds: {quoted_name(source)}")
     values = _same_type(low, given)
-    names = list(given) if isinstance(given, Mapping) else None
+    # Rates that sum to less than 1 leave the rest to a class that is not named.
+    names_all = isinstance(given, Mapping) and (kind == "counts" or not sum_is_below_one(low))
+    names = list(given) if names_all else None
     return ParsedRates(kind or "exact", {"counts" if kind == "counts" else "values": values}, names)
 
 

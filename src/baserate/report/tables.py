@@ -9,6 +9,7 @@ from baserate.analysis.procedure_names import legend
 from baserate.analysis.row_changes import RowChanges
 from baserate.losses.base import short_name
 from baserate.report.formatting import class_name, format_number, shortened
+from baserate.result.text import shown_shifts
 from baserate.support.arrays import FloatArray
 from baserate.support.numbers import format_column
 
@@ -24,7 +25,7 @@ def rates_table(about: dict[str, Any], classes: list[dict[str, Any]]) -> list[di
         "name": [class_name(about, one["class"]) for one in classes],
         **{column: format_column(one[column] for one in classes) for column in rates},
         "change": format_column(changes, signed=True, min_decimals=1),
-        "shift": format_column((one["shift"] for one in classes), signed=True),
+        "shift": shown_shifts(about, classes),
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -93,6 +93,12 @@ def _bound(value: float) -> str:
     return f"{10.0 ** np.ceil(np.log10(max(value, 1e-12)) - 1e-9):.0e}"
 
 
+def shown_shifts(about: dict[str, Any], shown: list[dict[str, Any]]) -> list[str]:
+    """The shifts of some classes. For one number per row, relative to the other class: the change of the log odds."""
+    other = about["classes"][0]["shift"] if about["one_column"] else 0.0
+    return format_column((one["shift"] - other for one in shown), signed=True)
+
+
 def _loss(loss: str) -> str:
     return loss if len(loss) <= 60 else f"{loss.partition('(')[0]}(...)"
 
@@ -103,9 +109,7 @@ def _table(about: dict[str, Any], shown: list[dict[str, Any]]) -> Table:
         column.replace("_", " "): format_column(one[column] for one in shown)
         for column in ["before", *requested, "achieved"]
     }
-    # Of one number per row, the shift relative to the other class: under log loss, the change of the log odds.
-    other = about["classes"][0]["shift"] if about["one_column"] else 0.0
-    shifts = format_column((one["shift"] - other for one in shown), signed=True)
+    shifts = shown_shifts(about, shown)
     unnamed = about["one_column"] and not about["classes_named"]
     names = ["positive"] if unnamed else [class_name(one["class"]) for one in shown]
     return Table.of({"class": names, **rates, "shift": shifts})
