@@ -221,3 +221,15 @@ def test_the_note_on_rates_appears_only_where_chance_does_not_explain_them() -> 
     assert rates_note(facts(br.prior_adjust(p, [0.5, 0.5], [0.6, 0.4]))) is None
     few = br.adjust(p[::100], [0.6, 0.4])
     assert rates_note(facts(few)) is None
+
+
+def test_predictions_that_were_only_rounded_to_float32_are_not_said_to_become_worse(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(4), 1000).astype(np.float32)
+    result = br.adjust(p, br.Rates.between(0.1, 0.5), normalize=True)
+    assert -1e-6 < result.certificate.loss_reduction < 0
+    assert "the predictions did not have to change; their rounding raises the mean loss by at most" in repr(result)
+    assert "may rise" not in repr(result)
+    result.report(tmp_path / "report.md")
+    report = (tmp_path / "report.md").read_text()
+    assert "Rounding them raises the loss by at most" in report
+    assert "may rise" not in report

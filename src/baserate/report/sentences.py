@@ -44,6 +44,9 @@ def guarantee(about: dict[str, Any]) -> dict[str, str]:
     if np.isnan(fall):
         return {"headline": "Nothing is guaranteed.", "condition": "The adjustment was made without rows."}
     loss = f"The {mean} {loss_phrase(about)} of these rows"
+    if fall < -_UNCHANGED and about["unchanged"]:
+        rounding = f"Rounding them raises the loss by at most {format_number(-fall)}."
+        return {"headline": "The predictions did not have to change.", "condition": rounding}
     if fall < -_UNCHANGED:
         headline = f"{loss} may rise, by at most {format_number(-fall)}."
         return {"headline": headline, "condition": f"This holds {about['condition']}."}

@@ -49,7 +49,8 @@ def counted(n: int, what: str) -> str:
 
 def _statements(about: dict[str, Any]) -> list[str]:
     fall, is_prior = about["loss_reduction"], about["procedure"] == "prior"
-    lines = [guarantee(fall, about["condition"], loss="log loss" if is_prior else "loss")]
+    loss = "log loss" if is_prior else "loss"
+    lines = [_rounding(fall, loss) if about["unchanged"] and fall < 0 else guarantee(fall, about["condition"], loss)]
     if np.isnan(fall):
         return lines
     if about["smoothing"]:
@@ -72,6 +73,11 @@ def guarantee(fall: float, condition: str, loss: str = "loss") -> str:
         return "nothing is guaranteed, because the adjustment was made without rows"
     change = f"falls by at least {fall:.6g}" if fall >= 0 else f"may rise, by at most {-fall:.6g}"
     return f"mean {loss} {change}, {condition}"
+
+
+def _rounding(fall: float, loss: str) -> str:
+    """What is guaranteed if the shift is 0, so that the rows were only rounded to the dtype of the result."""
+    return f"the predictions did not have to change; their rounding raises the mean {loss} by at most {-fall:.2g}"
 
 
 def accuracy(residual: float, gap: float) -> str:
