@@ -183,6 +183,9 @@ def test_page_compares_losses_if_there_are_labels(tmp_path: Path) -> None:
     assert f"<td>{br.losses.Brier().score(brier, y):.4f}</td>" in text
     assert "<li>prior adjustment: Bayes&#39; rule, from the class rates in training to the new ones</li>" in text
     assert not re.search(r"\b(BGA|PPA)\b", text)
+    assert "<td>adjusted for log loss</td>" not in text  # it is this adjustment
+    assert "<td>adjusted for brier loss</td>" in text
+    assert "<li>intervals: for the mean change in other batches like this one, each adjusted separately</li>" in text
     spherical = br.adjust(p, rates, loss="spherical")
     score = br.losses.Spherical().score(spherical.probs, y)
     assert f"<td>this adjustment</td><td>{score:.4f}</td>" in page(tmp_path, spherical, y=y)

@@ -451,7 +451,7 @@ def test_saving_and_loading_keeps_the_rates_and_the_certificate(known: br.Rates,
 def test_repr_of_an_adjustment_states_the_condition_of_the_guarantee() -> None:
     p = [[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]
     text = repr(br.adjust(p, br.Rates.between({"ill": 0.5}, None, classes=["well", "ill"])))
-    assert "if the rates of these rows are well at most 0.5, ill at least 0.5" in text
+    assert "if the rate of class 'ill' in these rows is at least 0.5" in text
     assert "at least  at most  achieved" in text
     survey = repr(br.adjust(p, br.Rates.from_counts([1, 9])))
     assert "with 95 % confidence, if the survey and these rows are random samples from the same population" in survey

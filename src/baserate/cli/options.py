@@ -34,6 +34,13 @@ rates = click.option(
     "file (class,rate or class,low,high or class,count) or JSON file. If there is a single column of probabilities, "
     "one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50.",
 )
+new_rates = click.option(
+    "--rates",
+    required=True,
+    metavar="RATES",
+    help="Class rates of the target population, one number per class: cat=0.2,dog=0.8, or the name of a CSV file "
+    "(class,rate) or JSON file. If there is a single column of probabilities, one number is enough: 0.05.",
+)
 out = click.option(
     "--out",
     required=True,

@@ -127,7 +127,7 @@ Example:
 )
 @options.source
 @click.option("--old-rates", required=True, metavar="RATES", help="Class rates in training.")
-@options.rates
+@options.new_rates
 @options.out
 @options.reading
 @options.classes
@@ -141,7 +141,7 @@ def prior(source: tuple[str, ...], out: str, **given: Any) -> None:
     Each probability is multiplied by new rate / old rate of its class, and each row is then divided by its sum.
 
     This is correct if the classifier is calibrated for the old rates and only the rates have changed. The mean of the
-    adjusted rows can differ from the new rates. IN, RATES and OUT are as in baserate adjust.
+    adjusted rows can differ from the new rates. IN and OUT are as in baserate adjust.
     """
     with handled_errors(_UNCHANGED, out):
         call = Invocation(source, **given)

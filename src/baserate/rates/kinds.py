@@ -83,6 +83,16 @@ class RatesBetween(Rates):
         low, high = self.rate_set(None).bounds()
         return ": " + self._list_by_class([_interval(a, b) for a, b in zip(low, high, strict=True)])
 
+    def condition(self, *, approximate: bool = False) -> str:
+        if self.n_classes is None:
+            return super().condition(approximate=approximate)
+        low, high = self.rate_set(None).bounds()
+        if (low <= 0).all() and (high >= 1).all():
+            return "whatever the class rates of these rows are"
+        if self.n_classes > 2:
+            return super().condition(approximate=approximate)
+        return f"if the rate of {class_label(self.classes, 1)} in these rows is {_interval(low[1], high[1])}"
+
     def _columns(self) -> dict[str, Any]:
         if not isinstance(self.low, np.ndarray):
             return {}

@@ -25,7 +25,6 @@ MAX_SHOWN = 12
 """Number of classes in the first table. If there are more, it shows those that changed most."""
 
 _PACKAGES = ("baserate", "numpy", "scipy", "scikit-learn", "narwhals", "numba", "pyarrow", "dask")
-_THIS = "this adjustment"
 
 
 class Content(NamedTuple):
@@ -111,7 +110,7 @@ def _compare(result: Result, rows: AllRows, targets: FloatArray, old_rates: Any)
         losses=(result.loss, Log(), Brier()),
         classes=result.classes,
         sample_weight=rows.weights,
-        others={_THIS: rows.after},
+        others={tables.THIS: rows.after},
     )
 
 
@@ -120,7 +119,7 @@ def _check_condition(
 ) -> str:
     """Whether the labels meet the condition of the guarantee, and what the adjustment did to its loss."""
     true_rates = np.average(targets, axis=0, weights=rows.weights)
-    change = float(comparison.change[comparison.procedures.index(_THIS), 0])
+    change = float(comparison.change[comparison.procedures.index(tables.THIS), 0])
     is_met = result.certificate.holds_for(true_rates)
     return sentences.condition_check(about, true_rates, is_met=is_met, loss_change=change)
 

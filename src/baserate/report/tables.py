@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from baserate.analysis.comparison import Comparison
-from baserate.analysis.procedure_names import legend
 from baserate.analysis.row_changes import RowChanges
 from baserate.losses.base import short_name
 from baserate.report.formatting import class_name, format_number, shortened
 from baserate.result.text import shown_shifts
 from baserate.support.arrays import FloatArray
 from baserate.support.numbers import format_column
+
+THIS = "this adjustment"
+"""The name of the adjustment that the report is about, among other procedures."""
 
 _BOUNDS = {"low": "active lower bound", "high": "active upper bound", "exact": "exact rate", "radius": "active radius"}
 _NOT_MOVED = 1e-12  # Rows whose divergence is below this did not change.
@@ -74,15 +78,25 @@ def comparison_table(comparison: Comparison, about: dict[str, Any]) -> dict[str,
     if about["smoothing"]:
         notes.append(f"as predicted: after {about['smoothing']:g} was added to every probability")
     tables = [comparison.table(j).rows for j in range(len(losses))]
-    rows = [
-        {"procedure": name, "cells": [dict(zip(("mean", "change", "interval"), row[1:4], strict=True)) for row in of]}
+    rows = {
+        name: [dict(zip(("mean", "change", "interval"), row[1:4], strict=True)) for row in of]
         for name, *of in zip(comparison.procedures, *tables, strict=True)
-    ]
-    confidence = f"{100 * comparison.confidence:g} %"
+    }
+    twin = _same_procedure(comparison)
+    if twin is not None:  # its interval also accounts for the fact that each batch gets its own adjustment
+        rows[THIS] = rows.pop(twin)
     return {
         "losses": losses,
-        "rows": rows,
-        "confidence": confidence,
-        "legend": legend(comparison.procedures),
+        "rows": [{"procedure": name, "cells": cells} for name, cells in rows.items()],
+        "confidence": f"{100 * comparison.confidence:g} %",
+        "legend": comparison.legend(joint=False),
         "notes": notes,
     }
+
+
+def _same_procedure(comparison: Comparison) -> str | None:
+    """The procedure that gives the same predictions as this adjustment, if there is one."""
+    this = comparison.procedures.index(THIS)
+    same = np.isclose(comparison.mean, comparison.mean[this], rtol=0, atol=1e-9).all(axis=1)
+    same[[0, this]] = False  # the original predictions, which an adjustment may leave unchanged, have their own row
+    return comparison.procedures[int(same.argmax())] if same.any() else None

@@ -31,7 +31,7 @@ def rates_note(about: dict[str, Any]) -> str | None:
     >>> result = br.adjust([[0.9, 0.1], [0.5, 0.5]] * 100, [0.45, 0.55])
     >>> print(rates_note(facts(result)))
     the mean prediction for class 1 is 0.3, not 0.55; if the predictions are right and the rates are wrong, the loss
-    rises by about as much: see br.advise
+    rises: see br.advise
     >>> rates_note(facts(result.what_if([0.68, 0.32]))) is None
     True
     """
@@ -46,7 +46,10 @@ def rates_note(about: dict[str, Any]) -> str | None:
     if excess[j] <= 1.0 / about["batch_size"]:
         return None
     name = classes[j]["class"] if about["classes_named"] else f"class {j}"
+    stated = f"not {wanted[j]:.4g}"
+    if about["rates_kind"] != "exact":
+        stated = f"outside the stated range from {classes[j]['at_least']:.4g} to {classes[j]['at_most']:.4g}"
     return (
-        f"the mean prediction for {name} is {before[j]:.4g}, not {wanted[j]:.4g}; if the predictions are right and the "
-        f"rates are wrong, the loss rises by about as much: see {ADVISE}"
+        f"the mean prediction for {name} is {before[j]:.4g}, {stated}; if the predictions are right and the rates are "
+        f"wrong, the loss rises: see {ADVISE}"
     )
