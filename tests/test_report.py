@@ -259,9 +259,8 @@ def browser() -> Iterator[Any]:
     """The browser that is installed on this machine, rather than one that playwright would download."""
     if BROWSER is None:
         pytest.skip("there is no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    playwright_api = pytest.importorskip("playwright.sync_api")
+    with playwright_api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield opened
         opened.close()
