@@ -28,7 +28,7 @@ from baserate.displays import (
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
 from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
-from baserate.rates import Rates
+from baserate.rates import Margins, Rates
 from baserate.result.certificate import Certificate
 from baserate.tables import Files
 
@@ -49,6 +49,7 @@ __all__ = [
     "Files",
     "GeometryDisplay",
     "InfeasibleRates",
+    "Margins",
     "MovementDisplay",
     "MultilabelAdjustment",
     "MultilabelCertificate",

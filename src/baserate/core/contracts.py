@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.errors import BadGroups
 from baserate.inputs.columns import Columns
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.progress import SILENT, Progress
@@ -273,6 +275,8 @@ class Engine(ABC):
     """How rows and columns are named in messages."""
     progress: Progress = SILENT
     """Receives progress updates."""
+    n_cells: int | None = None
+    """Number of cells of its blocks; None if its rows have no cells."""
 
     @property
     def n_values(self) -> int:
@@ -311,6 +315,14 @@ class Engine(ABC):
     @abstractmethod
     def reopen(self) -> Self:
         """An engine on the same rows, with an answer of its own."""
+
+    def group_combinations(self) -> Combinations:
+        """The combinations of groups that occur among the rows, for an engine that was opened with ``group_keys``."""
+        raise BadGroups(f"rates per group are not available for rows of the engine {self.name!r}")
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        """The same rows in blocks with cells, each the cell of the combination of groups that the row has."""
+        raise BadGroups(f"rates per group are not available for rows of the engine {self.name!r}")
 
     def sample(self, n_rows: int) -> Engine | None:
         """An engine on about ``n_rows`` of the rows, chosen at random but always the same ones.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import os
@@ -19,12 +20,14 @@ from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
 from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
+from baserate.inputs.group_columns import read_groups
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
 from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block
 from baserate.support.threads import cores, single_threaded_blas
 
 S = TypeVar("S")
@@ -65,6 +68,9 @@ class MemoryEngine(Engine):
         rows._is_one_row = np.ndim(values) == 1
         if form is not None and form.columns != (None,):
             rows.columns = Columns(form.columns, form.classes)
+        if source.group_keys:
+            columns = read_groups(source.groups, source.group_keys, source.probs, rows.n_rows)
+            rows.set_groups(*Combinations.of(source.group_keys, list(columns.values()), rows._weights))
         return rows
 
     def __init__(self, raw: NDArray[Any], weights: FloatArray | None, answer_types: AnswerTypes = FLOAT64) -> None:
@@ -72,6 +78,8 @@ class MemoryEngine(Engine):
         self._raw = raw
         self._weights = weights
         self._is_one_row = False
+        self._groups: tuple[Combinations, IndexArray] | None = None  # and the combination of each row
+        self._cells: IndexArray | None = None
         self.weighted = weights is not None
         self.dtype, self.answer_types = raw.dtype, answer_types
         # In the memory order of the input: columns of a dataframe stay columns.
@@ -106,7 +114,22 @@ class MemoryEngine(Engine):
         again = type(self)(self._raw, self._weights, self.answer_types)
         again.form, again.naming, again.columns = self.form, self.naming, self.columns
         again.one_column = self.one_column
+        again._groups, again._cells, again.n_cells = self._groups, self._cells, self.n_cells
         return again
+
+    def set_groups(self, combinations: Combinations, numbers: IndexArray) -> None:
+        """State the groups of the rows: the combinations that occur, and the number of that of each row."""
+        self._groups = combinations, numbers
+
+    def group_combinations(self) -> Combinations:
+        return super().group_combinations() if self._groups is None else self._groups[0]
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        if self._groups is None:
+            return super().with_cells(cell_of_combination, n_cells)
+        rows = copy.copy(self)
+        rows._cells, rows.n_cells = cell_of_combination[self._groups[1]], n_cells
+        return rows
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
         rows = sampled_rows(self.n_rows, n_rows)
@@ -127,7 +150,8 @@ class MemoryEngine(Engine):
         for start in range(0, self.n_rows, block_rows):
             stop = min(start + block_rows, self.n_rows)
             weights = equal[: stop - start] if self._weights is None else self._weights[start:stop]
-            yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
+            cells = None if self._cells is None else self._cells[start:stop]
+            yield Block(self._raw[start:stop], weights, start, self._answer[start:stop], cells)
             self.progress.rows(stop - start)
 
 
@@ -180,8 +204,15 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
     named = None if source.fitted else source.named_classes
-    what, names_all = source.argument, source.names_all
-    return split_dataframe(source.probs, columns, what=what, selected=selected, named=named, names_all=names_all)
+    return split_dataframe(
+        source.probs,
+        columns,
+        what=source.argument,
+        selected=selected,
+        named=named,
+        names_all=source.names_all,
+        excluded=source.group_keys,
+    )
 
 
 def _column_of_class(source: RowSource) -> Any:
