@@ -6,9 +6,10 @@ sum over rows can solve the problem, so an engine knows no mathematics, and pass
 
 Sums are named tuples of float64 arrays that add field by field, see :func:`total`. Two extensions fit without a change:
 
-- *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. A shift then has
-  one row per cell, shape (C, k), and every sum has a leading axis of cells: ``mean`` (C, k), ``curvature`` (C, k, k).
-  Sums of any shape add, so engines do not notice.
+- *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. Passes that sum
+  over the rows of each cell are :meth:`RowPasses.survey_cells`, ``reduce_cells`` and ``write_cells``. They take one
+  shift per cell, shape (C, k), and return the sums of the cells that a block contains; see
+  :mod:`baserate.core.cell_sums`.
 - *Other arrays.* ``Block.rows`` may be any array that the passes of the engine understand, such as a tensor on a GPU.
   ``Engine.array_module`` says which, passes accept or decline it in ``RowPasses.for_rows``, and only sums,
   which are NumPy arrays of k numbers, leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
@@ -32,9 +33,10 @@ from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.progress import SILENT, Progress
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
+from baserate.support.arrays import BLOCK_VALUES, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
+    from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
     from baserate.core.row_model import RowModel
 
 T = TypeVar("T")
@@ -196,6 +198,8 @@ class RowPasses(ABC):
     """Whether ``Adjustment.engine`` need not mention these passes."""
     solves_blocks: ClassVar[bool] = False
     """Whether :meth:`solve` can solve small problems."""
+    sums_cells: ClassVar[bool] = False
+    """Whether the passes for rates per group are implemented: ``survey_cells``, ``reduce_cells``, ``write_cells``."""
     model: RowModel
 
     @classmethod
@@ -242,6 +246,28 @@ class RowPasses(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} does not solve blocks")
 
+    def survey_cells(self, block: Block, allowed: BoolArray) -> CellSurveySums:
+        """Check the rows, and sum what does not depend on the shift over the rows of each cell.
+
+        ``allowed``, of shape (C, k), says to which classes the rows of a cell may give probability.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def reduce_cells(self, block: Block, shifts: FloatArray, *, curvature: bool = True) -> CellDualSums:
+        """The sums of the dual function over the rows of each cell, for rows that were surveyed.
+
+        ``shifts`` has shape (C, k). A shift of -inf means that the cell must not give probability to a class.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
+        """The adjusted rows, and :class:`CellWrittenSums`. ``check`` is for rows that were not surveyed."""
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def measure_cells(self, block: Block, shifts: FloatArray) -> CellWrittenSums:
+        """The sums of :meth:`write_cells`, where the adjusted rows are not needed."""
+        return cast("CellWrittenSums", self.write_cells(replace(block, scratch=None), shifts).sums)
+
 
 class Engine(ABC):
     """Runs tasks over blocks of rows, wherever the rows are.
@@ -276,7 +302,9 @@ class Engine(ABC):
     progress: Progress = SILENT
     """Receives progress updates."""
     n_cells: int | None = None
-    """Number of cells of its blocks; None if its rows have no cells."""
+    """Number of cells, if the blocks have them; see ``Block.cells``."""
+    cell_weights: FloatArray | None = None
+    """The weight of each cell, if it is known without a pass."""
 
     @property
     def n_values(self) -> int:
@@ -331,9 +359,24 @@ class Engine(ABC):
         """
         return None
 
+    def sorted_by_cell(self) -> SortedEngine | None:
+        """The same rows in the order of their cells, or None if they cannot be put in order in memory."""
+        return None
+
     def describe(self, passes: RowPasses) -> str:
         """The name of engine and passes together, for ``Adjustment.engine``."""
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
+
+
+class SortedEngine(Engine):
+    """Rows in the order of their cells. Its answer goes back to the engine from which it was made."""
+
+    starts: IndexArray
+    """Where the rows of each cell start, and the number of rows: shape (C + 1,)."""
+
+    @abstractmethod
+    def rows_of_cell(self, cell: int) -> Engine:
+        """An engine on the rows of one cell, with weights that sum to 1. What it writes is part of the answer."""
 
 
 def implementations(contract: type[T], own: Sequence[type[T]], method: str) -> Iterator[type[T]]:

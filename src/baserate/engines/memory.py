@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
+from baserate.core.contracts import Block, Engine, RowPasses, SortedEngine, WrittenBlock
 from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
@@ -27,7 +27,7 @@ from baserate.inputs.row_source import Form, RowSource
 from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
 from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
 
 S = TypeVar("S")
@@ -48,6 +48,10 @@ class MemoryEngine(Engine):
     weights : array of shape (n,), optional
         They sum to 1. By default all are equal.
     answer_types : AnswerTypes
+    cells : int array of shape (n,), optional
+        The cell of each row, for rates per group.
+    n_cells : int, optional
+        Number of cells.
     """
 
     name = "memory"
@@ -73,13 +77,24 @@ class MemoryEngine(Engine):
             rows.set_groups(*Combinations.of(source.group_keys, list(columns.values()), rows._weights))
         return rows
 
-    def __init__(self, raw: NDArray[Any], weights: FloatArray | None, answer_types: AnswerTypes = FLOAT64) -> None:
+    def __init__(
+        self,
+        raw: NDArray[Any],
+        weights: FloatArray | None,
+        answer_types: AnswerTypes = FLOAT64,
+        *,
+        cells: IndexArray | None = None,
+        n_cells: int | None = None,
+    ) -> None:
         self.n_rows, self.n_classes = raw.shape
         self._raw = raw
         self._weights = weights
+        self._cells, self.n_cells = cells, n_cells
+        if cells is not None and n_cells is not None:
+            self.cell_weights = np.bincount(cells, weights, minlength=n_cells).astype(np.float64)
+            self.cell_weights /= self.cell_weights.sum()
         self._is_one_row = False
         self._groups: tuple[Combinations, IndexArray] | None = None  # and the combination of each row
-        self._cells: IndexArray | None = None
         self.weighted = weights is not None
         self.dtype, self.answer_types = raw.dtype, answer_types
         # In the memory order of the input: columns of a dataframe stay columns.
@@ -111,10 +126,10 @@ class MemoryEngine(Engine):
         return self._answer[0] if self._is_one_row else self._answer
 
     def reopen(self) -> Self:
-        again = type(self)(self._raw, self._weights, self.answer_types)
+        again = type(self)(self._raw, self._weights, self.answer_types, cells=self._cells, n_cells=self.n_cells)
         again.form, again.naming, again.columns = self.form, self.naming, self.columns
         again.one_column = self.one_column
-        again._groups, again._cells, again.n_cells = self._groups, self._cells, self.n_cells
+        again._groups = self._groups
         return again
 
     def set_groups(self, combinations: Combinations, numbers: IndexArray) -> None:
@@ -129,6 +144,7 @@ class MemoryEngine(Engine):
             return super().with_cells(cell_of_combination, n_cells)
         rows = copy.copy(self)
         rows._cells, rows.n_cells = cell_of_combination[self._groups[1]], n_cells
+        rows.cell_weights = sum_by(cell_of_combination, self._groups[0].weight, n_cells)
         return rows
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
@@ -142,6 +158,9 @@ class MemoryEngine(Engine):
         raw = self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows]
         return MemoryEngine(raw, weights)
 
+    def sorted_by_cell(self) -> SortedEngine | None:
+        return None if self._cells is None or self.n_cells is None else SortedRows(self, self._cells, self.n_cells)
+
     def describe(self, passes: RowPasses) -> str:
         return passes.name
 
@@ -153,6 +172,45 @@ class MemoryEngine(Engine):
             cells = None if self._cells is None else self._cells[start:stop]
             yield Block(self._raw[start:stop], weights, start, self._answer[start:stop], cells)
             self.progress.rows(stop - start)
+
+
+class SortedRows(MemoryEngine, SortedEngine):
+    """A copy of the rows of another engine in the order of their cells.
+
+    The rows of a cell are then next to each other. Without the copy, each pass would have to gather them, which takes
+    several times as long as the pass.
+    """
+
+    def __init__(self, parent: MemoryEngine, cells: IndexArray, n_cells: int) -> None:
+        self._parent, self._order = parent, order_by_cell(cells, n_cells)
+        raw, weights = parent._raw, parent._weights
+        # Column-major arrays stay column-major.
+        raw = raw.T[:, self._order].T if raw.flags.f_contiguous else raw[self._order]
+        weights = None if weights is None else weights[self._order]
+        super().__init__(raw, weights, parent.answer_types, cells=cells[self._order], n_cells=n_cells)
+        self.starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=n_cells))]).astype(np.intp)
+        self.progress = parent.progress
+
+    def rows_of_cell(self, cell: int) -> MemoryEngine:
+        first, stop = self.starts[cell], self.starts[cell + 1]
+        weights = None if self._weights is None else self._weights[first:stop] / self._weights[first:stop].sum()
+        rows = MemoryEngine(self._raw[first:stop], weights, self.answer_types)
+        rows._answer = self._answer[first:stop]
+        return rows
+
+    def answer(self) -> Any:
+        self._parent._answer[self._order] = self._answer
+        return self._parent.answer()
+
+
+def order_by_cell(cells: IndexArray, n_cells: int) -> IndexArray:
+    """The numbers of the rows in the order of their cells; within a cell in increasing order."""
+    # NumPy sorts integers of 16 bits by counting, which takes a tenth of the time that larger integers take.
+    order = np.argsort((cells & 0xFFFF).astype(np.uint16), kind="stable")
+    for shift in range(16, max(n_cells - 1, 1).bit_length(), 16):
+        digit = ((cells >> shift) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digit[order], kind="stable")]
+    return order
 
 
 def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
