@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from baserate import errors, losses
 from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior_adjust
-from baserate.adjustment import Adjustment, load
+from baserate.adjustment import Adjustment, GroupedAdjustment, load
 from baserate.analysis import shifts, theory
 from baserate.analysis.advise import Advice, advise
 from baserate.analysis.compare import compare
@@ -48,6 +48,7 @@ __all__ = [
     "ComparisonDisplay",
     "Files",
     "GeometryDisplay",
+    "GroupedAdjustment",
     "InfeasibleRates",
     "Margins",
     "MovementDisplay",

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjustment import Adjustment
+from baserate.adjustment import Adjustment, as_adjustment
 from baserate.errors import BadOption, BaserateError
 from baserate.losses.base import Loss
 from baserate.passes.choice import kernels_for_batches
@@ -26,6 +26,7 @@ def adjust(
     *,
     loss: str | Loss = "log",
     bounded: bool = True,
+    groups: Any = None,
     sample_weight: ArrayLike | str | None = None,
     from_logits: bool = False,
     normalize: bool = False,
@@ -56,12 +57,15 @@ def adjust(
         Class rates among these rows. One number is the rate of the positive class: the second of two. A dict or a
         pandas Series is matched by class name, in any order. Of two classes one is enough; if more are missing, their
         rates are free. Rates that are not exactly known are a :class:`baserate.Rates`: bounds, a ball, or the counts
-        of a survey.
+        of a survey. Rates per group are :meth:`baserate.Rates.by`, or several tables as :class:`baserate.Margins`.
     loss : str or Loss, default "log"
         The loss that matters: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or an object of ``br.losses``.
     bounded : bool, default True
         ``True`` is bounded general adjustment (BGA). ``False`` is unbounded general adjustment (UGA), whose entries may
         leave [0, 1]; for losses that are only defined above 0 the two are the same.
+    groups : dataframe, dict of arrays or array, optional
+        For rates per group: the columns that say to which group each row belongs; one array if there is one such
+        column. Not needed if ``probs`` is a dataframe or files with these columns.
     sample_weight : array-like of shape (n,), or str, optional
         Weights of the rows in the mean; for files, the name of a column.
     from_logits : bool, default False
@@ -97,6 +101,7 @@ def adjust(
     Returns
     -------
     Adjustment
+        For rates per group, a :class:`GroupedAdjustment`.
 
     Raises
     ------
@@ -130,6 +135,7 @@ def adjust(
         rates,
         loss=loss,
         bounded=bounded,
+        groups=groups,
         sample_weight=sample_weight,
         from_logits=from_logits,
         normalize=normalize,
@@ -142,7 +148,7 @@ def adjust(
         max_passes=max_passes,
         progress=progress,
     )
-    return Adjustment.of(result)
+    return as_adjustment(result)
 
 
 _ARGUMENTS = frozenset(inspect.signature(adjust).parameters)
@@ -312,7 +318,7 @@ def _adjust_batch(batch: Any, options: Mapping[str, Any], kernels: str) -> Adjus
         raise TypeError(f"adjust_many() got an unexpected option {unknown[0]!r}; it takes the options of adjust()")
     if missing := [name for name in ("probs", "rates") if name not in arguments]:
         raise BadOption(f"the problem has no {' and no '.join(missing)}")
-    return Adjustment.of(adjusted(**arguments, kernels=kernels))
+    return as_adjustment(adjusted(**arguments, kernels=kernels))
 
 
 def _n_values(batch: Any) -> int:

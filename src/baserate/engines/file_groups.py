@@ -72,7 +72,7 @@ class FileGroups:
         """The combinations in some rows of a file; ``equal`` is the weight of a row if all have the same."""
         coded = [self._coded(batch, key, part) for key in self.keys]
         own = np.full(batch.num_rows, equal) if weights is None else weights
-        return Combinations.of(self.keys, coded, own)[0]
+        return Combinations.of(self.keys, coded, batch.num_rows, own)[0]
 
     def with_combinations(self, parts: Iterable[Combinations]) -> FileGroups:
         """The same, after all rows were read."""
@@ -82,7 +82,7 @@ class FileGroups:
     def numbers(self, batch: pa.RecordBatch | pa.Table, part: int) -> IndexArray:
         """The combination of each row."""
         assert self.index is not None
-        return self.index.find([self._coded(batch, key, part) for key in self.keys])
+        return self.index.find([self._coded(batch, key, part) for key in self.keys], batch.num_rows)
 
     def _coded(self, batch: pa.RecordBatch | pa.Table, key: str, part: int) -> CodedValues:
         from baserate.tables.conversion import coded_array

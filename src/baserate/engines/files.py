@@ -79,7 +79,7 @@ class FilesEngine(Engine):
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
         if source.groups is not None:
             raise BadGroups("the groups of rows in files are columns of the files; leave groups= out")
-        return cls(table, FileGroups.of(table, source.group_keys) if source.group_keys else None)
+        return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 
     def __init__(self, table: Table, groups: FileGroups | None = None) -> None:
         from baserate.tables.conversion import answer_types, numpy_dtype

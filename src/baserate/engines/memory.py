@@ -72,9 +72,9 @@ class MemoryEngine(Engine):
         rows._is_one_row = np.ndim(values) == 1
         if form is not None and form.columns != (None,):
             rows.columns = Columns(form.columns, form.classes)
-        if source.group_keys:
+        if source.group_keys is not None:
             columns = read_groups(source.groups, source.group_keys, source.probs, rows.n_rows)
-            rows.set_groups(*Combinations.of(source.group_keys, list(columns.values()), rows._weights))
+            rows.set_groups(*Combinations.of(source.group_keys, columns, rows.n_rows, rows._weights))
         return rows
 
     def __init__(
@@ -269,7 +269,7 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
         selected=selected,
         named=named,
         names_all=source.names_all,
-        excluded=source.group_keys,
+        excluded=source.group_keys or (),
     )
 
 

@@ -34,7 +34,7 @@ class CodedValues(NamedTuple):
     codes: IndexArray
 
 
-def read_groups(groups: Any, keys: Sequence[Any], probs: Any, n_rows: int) -> dict[Any, CodedValues]:
+def read_groups(groups: Any, keys: Sequence[Any], probs: Any, n_rows: int) -> list[CodedValues]:
     """The column of each key, for rows in memory.
 
     Parameters
@@ -48,6 +48,8 @@ def read_groups(groups: Any, keys: Sequence[Any], probs: Any, n_rows: int) -> di
     n_rows : int
     """
     where = "groups"
+    if not keys:
+        return []
     if groups is None:
         if not is_dataframe(probs):
             names = (
@@ -61,7 +63,7 @@ def read_groups(groups: Any, keys: Sequence[Any], probs: Any, n_rows: int) -> di
         groups, where = probs, "probs"
     _check_same_index(groups, probs)
     columns = _columns_of(groups, keys, where)
-    return {key: _coded_column(columns[key], key, n_rows) for key in keys}
+    return [_coded_column(columns[key], key, n_rows) for key in keys]
 
 
 def missing_column(key: Any, there: Sequence[Any], where: str) -> BadGroups:

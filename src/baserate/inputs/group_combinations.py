@@ -45,10 +45,10 @@ class Combinations(NamedTuple):
 
     @classmethod
     def of(
-        cls, keys: Sequence[Any], columns: Sequence[CodedValues], weights: FloatArray | None
+        cls, keys: Sequence[Any], columns: Sequence[CodedValues], all_rows: int, weights: FloatArray | None
     ) -> tuple[Combinations, IndexArray]:
         """The combinations of rows in memory, and the number of the combination of each row."""
-        codes, at = numbered(np.stack([column.codes for column in columns], axis=1))
+        codes, at = numbered(_stacked([column.codes for column in columns], all_rows))
         n_rows = np.bincount(at, minlength=len(codes))
         weight, squared = n_rows / n_rows.sum(), n_rows / float(n_rows.sum()) ** 2
         if weights is not None:
@@ -63,7 +63,7 @@ class Combinations(NamedTuple):
         codes = []
         for part in parts:
             new = [_translation(own, known) for own, known in zip(part.values, values, strict=True)]
-            codes.append(np.stack([table[part.codes[:, j]] for j, table in enumerate(new)], axis=1))
+            codes.append(_stacked([table[part.codes[:, j]] for j, table in enumerate(new)], len(part.codes)))
         found, at = numbered(np.concatenate(codes))
 
         def summed(sums: list[Any]) -> FloatArray:
@@ -119,9 +119,9 @@ class CombinationIndex:
         order[numbers] = np.arange(len(numbers))
         return cls(positions, tuple(levels), order)
 
-    def find(self, columns: Sequence[CodedValues]) -> IndexArray:
+    def find(self, columns: Sequence[CodedValues], n_rows: int) -> IndexArray:
         """The number of the combination of each row."""
-        numbers = np.zeros(len(columns[0].codes), dtype=np.intp)
+        numbers = np.zeros(n_rows, dtype=np.intp)
         for column, known, level in zip(columns, self.positions, self.levels, strict=True):
             table = np.array([*(known.get(value, -2) for value in column.values), -1], dtype=np.intp)
             codes = table[column.codes]
@@ -130,6 +130,11 @@ class CombinationIndex:
             if (level[numbers] != keys).any() or (codes == -2).any():
                 raise BadGroups("the groups were changed while they were read; adjust the rows again")
         return self.order[numbers]
+
+
+def _stacked(columns: Sequence[IndexArray], n_rows: int) -> IndexArray:
+    """Columns of codes as an array, also if there are none."""
+    return np.stack([*columns, np.zeros(n_rows, dtype=np.intp)], axis=1)[:, :-1]
 
 
 def _extended(numbers: IndexArray, codes: IndexArray, n_values: int) -> IndexArray:

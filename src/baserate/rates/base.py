@@ -289,7 +289,7 @@ class Rates(ABC):
         Rates by region: exact rates of 2 groups
         >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
         >>> result.probs.round(3)
-        array([0.061, 0.139, 0.388, 0.212])
+        array([0.058, 0.142, 0.434, 0.166])
         """
         grouped: Any = Rates.kinds["groups"]  # a kind of its own; it is not imported here, because it imports this one
         options = {"confidence": confidence, "joint": joint, "design_effect": design_effect, "unlisted": unlisted}

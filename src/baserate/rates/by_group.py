@@ -247,7 +247,7 @@ class GroupedRates(Rates):
 
     def condition(self, *, approximate: bool = False) -> str:
         if not self.levels.any():
-            if self._is_exact() and not self.rounding:
+            if self.is_assumed_exactly:
                 return f"if each group of {self.name} has the requested class rates"
             return f"if the class rates of each group of {self.name} lie within their bounds"
         about = "about " if approximate or self.design_effect > 1 else ""
@@ -339,11 +339,17 @@ class GroupedRates(Rates):
 
     def _widened(self) -> tuple[FloatArray, FloatArray]:
         """The stated bounds with the allowance for rounding, and 0 and 1 where nothing is known."""
-        complete = ~np.isnan(self.low).any(axis=1) & (self.low == self.high).all(axis=1)
         low, high = self.low.copy(), self.high.copy()
+        unknown = np.isnan(low)
+        has_rest = ((low == high) | unknown).all(axis=1) & (unknown.sum(axis=1) == 1)
+        if not self.rounding and has_rest.any():  # a single class has the rest, to the last digit
+            rest = 1.0 - np.where(unknown, 0.0, low)[has_rest].sum(axis=1)
+            at = np.flatnonzero(has_rest), unknown[has_rest].argmax(axis=1)
+            low[at] = high[at] = np.where(np.abs(rest) <= ROUNDING, 0.0, rest)
+        complete = ~np.isnan(low).any(axis=1) & (low == high).all(axis=1) & (low >= 0).all(axis=1)
         if not self.rounding and complete.any():
             labels = [self.labels[i] for i in np.flatnonzero(complete)]
-            low[complete] = high[complete] = rescaled(self.low[complete], self.keys, labels)
+            low[complete] = high[complete] = rescaled(low[complete], self.keys, labels)
         low = np.where(np.isnan(low), 0.0, np.maximum(low - self.rounding, 0.0))
         high = np.where(np.isnan(high), 1.0, np.minimum(high + self.rounding, 1.0))
         return low, high
@@ -367,6 +373,11 @@ class GroupedRates(Rates):
         n_sampled = int(np.count_nonzero(self.levels))
         level: Any = {"confidence": 1.0 - (1.0 - rates.certainty) / n_sampled}
         return replace(rates, **level).rate_set(size)
+
+    @property
+    def is_assumed_exactly(self) -> bool:
+        """Whether all rates that are known are exact, without an allowance for rounding."""
+        return self._is_exact() and not self.rounding
 
     def _is_exact(self) -> bool:
         """Whether all rates that are known are exact."""

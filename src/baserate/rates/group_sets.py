@@ -13,7 +13,8 @@ from baserate.inputs.validation import class_label
 from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
-ROUND = Option("rounding", "'auto'")
+ROUND = Option("Rates.by(..., rounding='auto')")
+COUNTS = Option("Rates.by(..., kind='counts')")
 _SUM_TOLERANCE = 1e-6  # as for the rates of all rows
 _NARROW = 1e-14  # as in baserate.rates.sets
 _MOST_DECIMALS = 12  # Numbers with more decimals were not rounded for a table.
@@ -78,7 +79,8 @@ def check_range(low: FloatArray, high: FloatArray, keys: Sequence[Any], labels: 
             i, j, place, more = where(bad)
             raise BadRates(
                 f"the rate of {place} is {values[i, j]:g}; rates must be between 0 and 1{more}. Divide percentages by "
-                "100; for the counts of a survey pass kind='counts'"
+                f"100; for the counts of a survey pass {COUNTS}",
+                options=[COUNTS],
             )
     if (bad := low > high).any():
         i, j, place, more = where(bad)

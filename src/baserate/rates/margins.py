@@ -45,7 +45,7 @@ class Margins(Rates):
     Margins: by region: exact rates of 2 groups; by age: exact rates of 2 groups; all rows: between 0.15 and 0.25
     >>> groups = {"region": ["north", "north", "south", "south"], "age": ["young", "old", "young", "old"]}
     >>> br.adjust([0.2, 0.4, 0.3, 0.1], margins, groups=groups).probs.round(3)
-    array([0.025, 0.175, 0.175, 0.425])
+    array([0.008, 0.192, 0.192, 0.408])
     """
 
     kind = "margins"
@@ -142,7 +142,12 @@ class Margins(Rates):
         return "; ".join(texts)
 
     def condition(self, *, approximate: bool = False) -> str:
-        conditions = list(dict.fromkeys(part.condition(approximate=approximate) for part in self.parts))
+        conditions = dict.fromkeys(part.condition(approximate=approximate) for part in self.parts)
+        names = [part.name for part in self.parts if isinstance(part, GroupedRates) and part.is_assumed_exactly]
+        if len(names) > 1:  # one clause for all of them
+            joined = f"{' and of '.join([', of '.join(names[:-1]), names[-1]])}"
+            rest = [text for text in conditions if "has the requested class rates" not in text]
+            conditions = dict.fromkeys([f"if each group of {joined} has the requested class rates", *rest])
         return ", and ".join(conditions)
 
     def to_json(self) -> dict[str, Any]:
@@ -173,7 +178,7 @@ class Margins(Rates):
         return Summary("Margins", [*self.describe().split("; ")]).html()
 
 
-def as_margins(rates: GroupedRates | Margins) -> Margins:
+def as_margins(rates: Any) -> Margins:
     """Rates per group as margins."""
     return rates if isinstance(rates, Margins) else Margins(rates)
 

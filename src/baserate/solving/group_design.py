@@ -14,7 +14,8 @@ from baserate.inputs.group_labels import GroupIndex, Label, group_name, listed_g
 from baserate.rates import GroupedRates, Margins
 from baserate.support.arrays import FloatArray, IndexArray, sum_by
 
-UNLISTED = Option("unlisted", "'free'")
+UNLISTED = Option("Rates.by(..., unlisted='free')")
+POPULATION = Option("Rates.by(..., kind='population')")
 
 
 class GroupDesign(NamedTuple):
@@ -138,14 +139,14 @@ def _unlisted_groups(
         n_missing = int(combinations.n_rows[of_missing].sum())
         return BadGroups(
             f"{_counted(n_missing)} no value of {key!r}, so it is not known to which group they belong; fill them in, "
-            f"or pass {UNLISTED} to Rates.by to assume nothing about their rates",
+            f"or pass {UNLISTED} to assume nothing about their rates",
             options=[UNLISTED],
         )
     table = listed_groups(known.keys, known.labels, most=3)
     return BadGroups(
         f"{_counted(n_rows)} groups that are not in the table by {known.name}: {listed_groups(known.keys, absent)}. "
         f"The table has {table}. Add them to the table, with missing values if their rates are not known, or pass "
-        f"{UNLISTED} to Rates.by to assume nothing about the rates of all such rows",
+        f"{UNLISTED} to assume nothing about the rates of all such rows",
         options=[UNLISTED],
     )
 
@@ -168,8 +169,8 @@ def _warn_about_single_rows(table: _Table, margin: Margin) -> None:
         groups = f"{len(single):,} groups have a single row" if len(single) > 1 else "1 group has a single row"
         warn(
             GroupsWarning(
-                f"{groups} and exact rates: the rates of one row are its label. Join small groups, or use "
-                f"Rates.by(..., kind='population') if these are rates of a population: "
-                f"{listed_groups(table.known.keys, single)}"
+                f"{groups} and exact rates: the rates of one row are its label. Join small groups, or pass "
+                f"{POPULATION} if these are rates of a population: {listed_groups(table.known.keys, single)}",
+                options=[POPULATION],
             )
         )

@@ -35,8 +35,8 @@ class Partitions:
         Rows of each partition, if they are known without computing anything.
     what : str
         Its name in messages.
-    group_keys : tuple
-        Columns of a dataframe that hold the groups of the rows.
+    group_keys : tuple, optional
+        Columns of a dataframe that hold the groups of the rows; None if there are no rates per group.
     """
 
     collection: Any
@@ -45,7 +45,7 @@ class Partitions:
     dtype: np.dtype[Any] | None
     lengths: tuple[int, ...] | None
     what: str = "probs"
-    group_keys: tuple[Any, ...] = ()
+    group_keys: tuple[Any, ...] | None = None
 
     @property
     def names(self) -> list[Any] | None:
@@ -118,7 +118,7 @@ def known_lengths(collection: Any) -> tuple[int, ...] | None:
 
 
 def partitioned(
-    probs: Any, choice: ColumnSelection, *, what: str = "probs", group_keys: tuple[Any, ...] = ()
+    probs: Any, choice: ColumnSelection, *, what: str = "probs", group_keys: tuple[Any, ...] | None = None
 ) -> Partitions:
     """The rows of a Dask collection.
 
@@ -136,9 +136,9 @@ def partitioned(
             raise BadOption(f"columns= selects columns of a dataframe, but {what} is a Dask {type(probs).__name__}")
         if group_keys:
             raise BadGroups(f"groups are columns of a Dask dataframe, but {what} is a Dask array")
-        return _array(probs, what)
+        return replace(_array(probs, what), group_keys=group_keys)
     if hasattr(type(probs), "columns") and probs.ndim == 2:
-        for key in group_keys:
+        for key in group_keys or ():
             if key not in list(probs.columns):
                 raise missing_column(key, list(probs.columns), what)
         return replace(_dataframe(probs, choice, what), group_keys=group_keys)

@@ -129,7 +129,7 @@ class DaskEngine(Engine):
         return again
 
     def group_combinations(self) -> Combinations:
-        return self._rows.combinations if self._partitions.group_keys else super().group_combinations()
+        return super().group_combinations() if self._partitions.group_keys is None else self._rows.combinations
 
     def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
         rows = self.reopen()

@@ -53,7 +53,7 @@ class DaskRows:
     def _parts(self) -> list[Any]:
         """The partitions that the passes read, unless they are kept in memory."""
         weight = [] if self._weight_name is None else [self._weight_name]
-        return self.source.delayed([*weight, *self.source.group_keys])
+        return self.source.delayed([*weight, *(self.source.group_keys or ())])
 
     @property
     def counted(self) -> bool:
@@ -125,7 +125,7 @@ class DaskRows:
         """The partitions from which the answer is computed: those in memory if a pass has kept them."""
         if self._persisted is not None:
             return self._persisted[0]
-        return self.source.delayed(self.source.group_keys, optimized=False)
+        return self.source.delayed(self.source.group_keys or (), optimized=False)
 
     @cached_property
     def combinations(self) -> Combinations:

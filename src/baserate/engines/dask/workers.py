@@ -41,7 +41,7 @@ class Place(NamedTuple):
         Columns of a dataframe that hold the probabilities.
     dtype : numpy.dtype or None
         The dtype of the rows, if it is known.
-    group_keys : tuple
+    group_keys : tuple, optional
         Columns of a dataframe that hold the groups of the rows.
     """
 
@@ -50,7 +50,7 @@ class Place(NamedTuple):
     scale: tuple[float, float]
     names: list[Any] | None
     dtype: np.dtype[Any] | None
-    group_keys: tuple[Any, ...] = ()
+    group_keys: tuple[Any, ...] | None = None
 
 
 class CellFinder(NamedTuple):
@@ -61,7 +61,7 @@ class CellFinder(NamedTuple):
 
     def find(self, part: Any, place: Place) -> IndexArray:
         """The cell of each row of a partition."""
-        return self.cells[self.combinations.find(_coded_groups(part, place))]
+        return self.cells[self.combinations.find(_coded_groups(part, place), len(part))]
 
 
 class WeightSums(NamedTuple):
@@ -150,11 +150,11 @@ def combinations_in(part: Any, weights: Any, place: Place) -> Combinations | Non
         return None
     largest, share = place.scale
     own = np.full(len(part), 1.0 / place.n_rows) if weights is None else _as_numbers(weights) / largest / share
-    return Combinations.of(place.group_keys, _coded_groups(part, place), own)[0]
+    return Combinations.of(place.group_keys or (), _coded_groups(part, place), len(part), own)[0]
 
 
 def _coded_groups(part: Any, place: Place) -> list[CodedValues]:
-    return [code_values(part[key]) for key in place.group_keys]
+    return [code_values(part[key]) for key in place.group_keys or ()]
 
 
 def _cells(part: Any, finder: CellFinder | None, place: Place) -> IndexArray | None:
