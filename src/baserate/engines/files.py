@@ -61,6 +61,8 @@ class FilesEngine(Engine):
     def open(cls, source: RowSource) -> Self | None:
         if not is_table(source.probs):
             return None
+        if source.groups is not None:
+            raise BadGroups("the groups of rows in files are columns of the files; leave groups= out")
         table = Table.open(
             source.probs,
             source.choice,
@@ -77,8 +79,6 @@ class FilesEngine(Engine):
             )
         if source.fitted and source.out is None:
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
-        if source.groups is not None:
-            raise BadGroups("the groups of rows in files are columns of the files; leave groups= out")
         return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 
     def __init__(self, table: Table, groups: FileGroups | None = None) -> None:

@@ -52,9 +52,8 @@ def read_groups(groups: Any, keys: Sequence[Any], probs: Any, n_rows: int) -> li
         return []
     if groups is None:
         if not is_dataframe(probs):
-            names = (
-                f"{GROUPS}={keys[0]}" if len(keys) == 1 else f"{GROUPS}={{{', '.join(f'{k!r}: ...' for k in keys)}}}"
-            )
+            each = ", ".join(f"{key!r}: ..." for key in keys)
+            names = f"{GROUPS}= with one value per row" if len(keys) == 1 else f"{GROUPS}={{{each}}}"
             raise BadGroups(
                 f"the rates are given by {quoted(keys)}, but it is not known to which group each row belongs; pass "
                 f"{names}, or predictions as a dataframe with these columns",

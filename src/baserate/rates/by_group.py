@@ -91,7 +91,7 @@ class GroupedRates(Rates):
             **options,
         )
         if of == "rates":
-            check_range(parsed.low, parsed.high, names, parsed.labels, known._class_names)
+            check_range(parsed.low, parsed.high, names, parsed.labels, parsed.classes)
         else:
             check_numbers(parsed, names, of)
         return known
@@ -280,10 +280,6 @@ class GroupedRates(Rates):
         if unknown:
             raise ValueError(f"rates per group have no {min(unknown)!r}")
         return cls(classes, tuple(given.pop("keys")), labels, low, high, own=own, **given)
-
-    @property
-    def _class_names(self) -> tuple[Any, ...] | None:
-        return ("the positive class",) if self.one_number else self.classes
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         return self.on(classes, n_classes)

@@ -71,8 +71,10 @@ def check_range(low: FloatArray, high: FloatArray, keys: Sequence[Any], labels: 
 
     def where(bad: BoolArray) -> tuple[int, int, str, str]:
         i, j = (int(index[0]) for index in np.nonzero(bad))
-        more = f" ({int(bad.any(axis=1).sum()):,} groups have such entries)" if bad.any(axis=1).sum() > 1 else ""
-        return i, j, f"{class_label(names, j)} in {quoted_group(keys, labels[i])}", more
+        n_groups = int(bad.any(axis=1).sum())
+        more = f" ({n_groups:,} groups have such entries)" if n_groups > 1 else ""
+        of = "the positive class" if names is None and low.shape[1] == 1 else class_label(names, j)
+        return i, j, f"{of} in {quoted_group(keys, labels[i])}", more
 
     for values in (low, high):
         if (bad := ~((values >= 0) & (values <= 1)) & ~np.isnan(values)).any():

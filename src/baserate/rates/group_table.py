@@ -106,6 +106,11 @@ def _of_mapping(keys: tuple[Any, ...], table: Mapping[Any, Any]) -> GroupTable:
     values = [None if _is_missing(value) else value for value in table.values()]
     own = {i: value for i, value in enumerate(values) if isinstance(value, Rates)}
     rest = {i: value for i, value in enumerate(values) if value is not None and i not in own}
+    for i, value in rest.items():
+        if isinstance(value, str) or not (is_one_number(value) or hasattr(value, "__len__")):
+            raise BadRates(
+                f"the rate of {quoted_group(keys, labels[i])} is {quoted_name(value)}, which is not a number"
+            )
     shape = len(labels), 1
     if all(is_one_number(value) or _is_pair(value) for value in rest.values()):
         low, high = (np.full(shape, np.nan) for _ in range(2))
@@ -120,7 +125,7 @@ def _of_rows(keys: tuple[Any, ...], labels: list[Label], rows: Mapping[int, Any]
     by_name = {i: dict(row.items()) for i, row in rows.items() if hasattr(row, "items")}
     names = list(dict.fromkeys(name for row in by_name.values() for name in row))
     by_position = {i: row for i, row in rows.items() if i not in by_name}
-    wrong = next((i for i, row in by_position.items() if isinstance(row, str) or not hasattr(row, "__len__")), None)
+    wrong = next((i for i, row in by_position.items() if not hasattr(row, "__len__")), None)
     if wrong is None and by_name:
         wrong = next(iter(by_position), None)
     if wrong is not None:

@@ -166,9 +166,10 @@ class Margins(Rates):
         return {}
 
     def _not_supported(self) -> BadRates:
+        names = " and by ".join(part.name for part in self.parts if isinstance(part, GroupedRates))
         return BadRates(
-            "margins can only be used by br.adjust, which adjusts each group to its own rates; pass the rates of all "
-            "rows here"
+            f"rates by {names} can only be used by br.adjust, which adjusts each group to its own rates; pass the "
+            "rates of all rows here"
         )
 
     def __repr__(self) -> str:

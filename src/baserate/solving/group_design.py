@@ -138,8 +138,8 @@ def _unlisted_groups(
             of_missing |= combinations.codes[:, j] < 0
         n_missing = int(combinations.n_rows[of_missing].sum())
         return BadGroups(
-            f"{_counted(n_missing)} no value of {key!r}, so it is not known to which group they belong; fill them in, "
-            f"or pass {UNLISTED} to assume nothing about their rates",
+            f"{_counted(n_missing)} no value of {key!r}; fill in the missing values, or pass {UNLISTED} to assume "
+            "nothing about the rates of these rows",
             options=[UNLISTED],
         )
     table = listed_groups(known.keys, known.labels, most=3)
@@ -158,8 +158,8 @@ def _counted(n_rows: int) -> str:
 def _warn_about_empty_groups(known: GroupedRates, n_rows: IndexArray) -> None:
     empty = [known.labels[i] for i in np.flatnonzero(n_rows == 0)]
     if empty:
-        groups = f"{len(empty):,} groups have rates but no rows" if len(empty) > 1 else "1 group has rates but no rows"
-        warn(GroupsWarning(f"{groups}, and were ignored: {listed_groups(known.keys, empty)}"))
+        groups = f"{len(empty):,} groups have" if len(empty) > 1 else "1 group has"
+        warn(GroupsWarning(f"{groups} rates but no rows, which changes nothing: {listed_groups(known.keys, empty)}"))
 
 
 def _warn_about_single_rows(table: _Table, margin: Margin) -> None:

@@ -17,7 +17,7 @@ _ROW_OPTIONS = {field.name for field in fields(RowSource)}
 
 def adjusted(probs: Any, rates: RatesLike, *, keep_rows: bool = True, **options: Any) -> Result:
     """Bounded or unbounded adjustment; takes the options of :func:`baserate.adjust`."""
-    request = requested(probs, rates, **options)
+    request = requested(probs, rates, allow_groups=True, **options)
     if is_grouped(request.known):
         return solve_groups(request, keep_rows=keep_rows)
     return solve(request, keep_rows=keep_rows)

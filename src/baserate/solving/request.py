@@ -65,8 +65,14 @@ def parse_request(
     tol: float = DEFAULT_STOP.tol,
     max_passes: int = DEFAULT_STOP.max_passes,
     kernels: str | None = None,
+    allow_groups: bool = False,
 ) -> Request:
-    """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
+    """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`.
+
+    Rates per group are refused unless ``allow_groups``.
+    """
+    if is_grouped(rates) and not allow_groups:
+        as_margins(rates).rate_set(None)  # raises the error that says so
     stop = _as_stop(tol, max_passes)
     reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
     source = with_names_of(source, rates)
@@ -74,9 +80,10 @@ def parse_request(
     rows = open_rows(source)
     k = rows.n_classes
     names = class_names(rows, classes, named=named)
-    known = known_rates(
-        rows, as_margins(rates) if is_grouped(rates) else rates, names, selected=source.columns is not None
-    )
+    if is_grouped(rates):
+        known = known_rates(rows, as_margins(rates), names)
+    else:
+        known = known_rates(rows, rates, names, selected=source.columns is not None)
     check_loss(chosen, k)
     bounded = is_bounded(chosen, as_requested)
     model = RowModel(chosen, bounded, k, np.arange(k), reading, answer_types=rows.answer_types)
