@@ -10,12 +10,17 @@ import numpy as np
 
 from baserate.core.cell_design import CellDesign
 from baserate.core.cell_dual import CellDual, CellPoint, CellSurvey, CellWritten, cell_point
-from baserate.core.cell_newton import CellSolution, CellTarget, maximise
+from baserate.core.cell_newton import CellSolution, CellTarget, Check, accept, maximise
 from baserate.core.cell_start import metric_of, starting_shifts
 from baserate.core.cell_step import newton_step
 from baserate.core.cell_sums import CellDualSums
+from baserate.core.contracts import SortedEngine
+from baserate.core.fit import advice_on_convergence
+from baserate.core.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
+from baserate.core.partition import solve_partition
 from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Stop
+from baserate.errors import BadProbabilities, InfeasibleRates, NotConvergedWarning, warn
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
@@ -51,8 +56,6 @@ class CellFit:
         The component of each group.
     certified : array of shape (n_components,)
         By how much the loss falls at least, as part of the total.
-    loss_reduction : float
-        The total of ``certified``.
     gap : float
         How much of the fall may be missing, because the solution or the returned rows are not exact.
     residual : float
@@ -77,13 +80,17 @@ class CellFit:
     components: IndexArray
     group_components: list[IndexArray]
     certified: FloatArray
-    loss_reduction: float
     gap: float
     residual: float
-    converged: bool
-    n_passes: int
     survey: CellSurvey
+    converged: bool = False
+    n_passes: int = 0
     models: Mapping[int, RowModel] = field(default_factory=dict)
+
+    @property
+    def loss_reduction(self) -> float:
+        """By how much the mean loss over all rows falls at least."""
+        return float(self.certified.sum())
 
 
 def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: bool) -> CellFit:
@@ -98,18 +105,58 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
     keep_rows : bool
         Whether the adjusted rows are wanted, and not only the shifts.
     """
+    counted = Counted(dual.rows.n_rows, dual.rows.weighted)
+    if dual.rows.cell_weights is not None:
+        check_totals(dual.groups, dual.rows.cell_weights, counted, names)
+    rows = dual.rows.sorted_by_cell() if dual.groups.is_partition else None
     with single_threaded_blas():
-        survey = dual.survey()
-        solution = _search(dual, survey, stop)
-        written = _write(dual, solution.point.shifts, keep_rows)
-        n_passes = 2 + solution.n_passes
-        if solution.extrapolated:
-            solution, written, used = _check_extrapolation(dual, survey, stop, solution, written, keep_rows)
-            n_passes += used
-    return _result(dual, survey, solution, written, n_passes)
+        if rows is None:
+            fitted = _fit_together(dual, stop, names, counted, keep_rows=keep_rows)
+        else:
+            fitted = _fit_apart(dual, rows, stop, names, keep_rows=keep_rows)
+    if not fitted.converged:
+        _warn_not_converged(fitted, dual.model, stop)
+    return fitted
 
 
-def _search(dual: CellDual, survey: CellSurvey, stop: Stop, shifts: FloatArray | None = None) -> CellSolution:
+def _fit_apart(dual: CellDual, rows: SortedEngine, stop: Stop, names: Names, *, keep_rows: bool) -> CellFit:
+    """One margin: each group is a problem of its own."""
+    try:
+        found = solve_partition(dual, rows, stop, names, keep_rows=keep_rows)
+    except (BadProbabilities, InfeasibleRates):
+        dual.survey()  # raises first, with the right row number, if a row is the reason
+        raise
+    if keep_rows:
+        rows.answer()
+    result = _result(dual.with_groups(found.groups), found.survey, found.shifts, found.written)
+    return replace(result, converged=found.converged, n_passes=found.n_passes, models=found.models)
+
+
+def _fit_together(dual: CellDual, stop: Stop, names: Names, counted: Counted, *, keep_rows: bool) -> CellFit:
+    """Several margins, or rows that are not in memory: all groups at the same time."""
+    survey = dual.survey()
+    if dual.rows.cell_weights is None:
+        check_totals(dual.groups, survey.weight, counted, names)
+    groups = dual.groups
+    check: Check = accept
+    if dual.model.bounded:  # otherwise a class may have a negative mass in a cell
+        groups = narrowed(groups, survey.weight, names)
+        pinned = dual.model.loss.pins_zeros & (survey.mean == 0)
+        check = separation_check(groups, groups.allowed & ~pinned, survey.weight)
+    searched = dual.with_groups(reconciled(groups, survey.weight))
+    solution = _search(searched, survey, stop, check)
+    written = _write(searched, solution.point.shifts, keep_rows)
+    n_passes = 2 + solution.n_passes
+    if solution.extrapolated:
+        solution, written, used = _check_extrapolation(searched, survey, stop, solution, written, keep_rows)
+        n_passes += used
+    result = _result(dual.with_groups(groups), survey, solution.point.shifts, written)
+    return replace(result, converged=solution.converged, n_passes=n_passes)
+
+
+def _search(
+    dual: CellDual, survey: CellSurvey, stop: Stop, check: Check = accept, shifts: FloatArray | None = None
+) -> CellSolution:
     groups = dual.groups
     metric = metric_of(dual.model, groups, survey)
     if shifts is None:
@@ -122,7 +169,7 @@ def _search(dual: CellDual, survey: CellSurvey, stop: Stop, shifts: FloatArray |
         bad = ~(start.value >= 0)
         start = evaluate(np.where(bad[groups.component_of_group][:, None], 0.0, shifts))
         used = 1
-    found = maximise(evaluate, start, metric, CellTarget(stop.tol, stop.max_passes), order=order)
+    found = maximise(evaluate, start, metric, CellTarget(stop.tol, stop.max_passes), order=order, check=check)
     return replace(found, n_passes=found.n_passes + used)
 
 
@@ -148,7 +195,7 @@ def _check_extrapolation(
         solution = replace(solution, point=replace(point, shifts=step.shifts))
         written, used = _write(dual, step.shifts, keep_rows), used + 1
     survey = dual.survey()  # again, because scratch memory holds the written rows
-    again = _search(dual, survey, stop, solution.point.shifts)
+    again = _search(dual, survey, stop, shifts=solution.point.shifts)
     again = replace(again, extrapolated=False) if again.extrapolated else again
     written = _write(dual, again.point.shifts, keep_rows)
     again = replace(again, point=_written_point(dual, survey, again, written))
@@ -165,8 +212,9 @@ def _written_point(dual: CellDual, survey: CellSurvey, solution: CellSolution, w
     return cell_point(dual.groups, point.weight, point.shifts, survey.offset, sums)
 
 
-def _result(dual: CellDual, survey: CellSurvey, solution: CellSolution, written: CellWritten, n_passes: int) -> CellFit:
-    groups, shifts = dual.groups, solution.point.shifts
+def _result(dual: CellDual, survey: CellSurvey, shifts: FloatArray, written: CellWritten) -> CellFit:
+    """What is guaranteed for the rows that were written."""
+    groups = dual.groups
     weight, group_mean = groups.sum(survey.weight), groups.sum(written.mean)
     per_weight = np.where(weight > 0, weight, 1.0)[:, None]
     wanted = groups.sets.support(shifts, group_mean / per_weight)
@@ -175,7 +223,6 @@ def _result(dual: CellDual, survey: CellSurvey, solution: CellSolution, written:
     rounding = 8 * _EPS * (np.abs(shifts) * (weight[:, None] * wanted + np.abs(group_mean))).sum(axis=1)
     certified = groups.cells_per_component(written.divergence - written.shortfall)
     certified += groups.per_component(slack - rounding)
-    certified = np.where((certified < 0) & (certified > -1e-12), 0.0, certified)
     per_cell = np.where(survey.weight > 0, survey.weight, np.nan)[:, None]
     excluded = groups.known[:, None] & ~groups.free & (weight > 0)[:, None]
     return CellFit(
@@ -189,11 +236,20 @@ def _result(dual: CellDual, survey: CellSurvey, solution: CellSolution, written:
         wanted=groups.by_margin(wanted),
         components=groups.component_of_cell,
         group_components=groups.by_margin(groups.component_of_group),
-        certified=certified,
-        loss_reduction=float(certified.sum()),
+        certified=np.where((certified < 0) & (certified > -1e-12), 0.0, certified),
         gap=float(np.abs(slack).sum() + written.shortfall.sum() + rounding.sum()),
         residual=float((np.abs(missing) / per_weight).max(initial=0.0)),
-        converged=solution.converged,
-        n_passes=n_passes,
         survey=survey,
+    )
+
+
+def _warn_not_converged(fitted: CellFit, model: RowModel, stop: Stop) -> None:
+    advice, options = advice_on_convergence(model)
+    warn(
+        NotConvergedWarning(
+            f"stopped after {fitted.n_passes} passes with the rates of a group off by {fitted.residual:.2g} "
+            f"(tol={stop.tol:g}) and a duality gap of {fitted.gap:.2g}; {advice}. The certificate is valid all the "
+            "same",
+            options=options,
+        )
     )

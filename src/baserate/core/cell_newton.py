@@ -28,11 +28,16 @@ _ACCEPTED = 0.1
 _NOISE = 10.0
 _SAFETY = 2.0
 _PATIENCE = 60
-_LEAST_DAMPING = 1e-15
+_LEAST_DAMPING, _USEFUL_DAMPING = 1e-15, 1e-9
 _EXTRA = 5
 _DAMPINGS = 60  # Tries to find the damping of one step.
 
 Evaluate = Callable[[FloatArray], CellPoint]
+Check = Callable[[CellPoint], None]
+
+
+def accept(point: CellPoint) -> None:
+    """Check nothing."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def maximise(
     target: CellTarget,
     *,
     order: int = 2,
-    check: Callable[[CellPoint], None] = lambda point: None,
+    check: Check = accept,
 ) -> CellSolution:
     """Maximise the dual by proximal Newton steps inside a trust region per component.
 
@@ -172,7 +177,7 @@ def _begin(start: CellPoint, metric: FloatArray) -> _State:
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
+@np.errstate(all="ignore")  # a step that is not finite is tried again with more damping
 def _propose(state: _State, metric: FloatArray, moving: BoolArray, target: CellTarget) -> tuple[CellStep, FloatArray]:
     """The best shifts by the quadratic model, and the gain that it predicts for each component.
 
@@ -187,10 +192,10 @@ def _propose(state: _State, metric: FloatArray, moving: BoolArray, target: CellT
         step = newton_step(point, blocks, moving[of_group], accuracy)
         lengths, predicted = _lengths(point, step.step, metric), _predicted_gain(point, step)
         long = moving & ~(lengths <= _OVERSHOOT * state.radius)
-        weak = moving & ~long & ~(predicted > 0) & (lengths > 0)
+        weak = moving & ~long & ~(predicted > 0)
         if not (long | weak).any() or (damping[long | weak] > 1e16).all():
             break
-        damping[weak] *= 10.0
+        damping[weak] = np.maximum(10.0 * damping[weak], _USEFUL_DAMPING)
         damping[long] = _more_damping(point, step.step, blocks, metric, damping, lengths, state.radius)[long]
     state.damping = damping
     return step, predicted
@@ -210,7 +215,7 @@ def _more_damping(
     system = CellSystem(point.groups, point.curvature, blocks)
     answer = system.solve(np.where(np.isfinite(pull), pull, 0.0), point.groups.free, 1e-3)
     pace = point.groups.per_component((pull * answer).sum(axis=1))
-    better = damping + (lengths / radius - 1.0) * lengths**2 / np.where(pace > 0, pace, np.nan)
+    better = damping + (lengths / radius - 1.0) * lengths**2 / pace
     better = np.where(np.isfinite(better), better, 10.0 * damping)
     return np.minimum(np.maximum(better, 1.25 * damping), 1e6 * damping)
 

@@ -151,7 +151,7 @@ def dual_sums_by_cell(
     for face in faces(model, segments, len(weights), shifts, separate_unchanged=False):
         kept, w = face.model.kept_classes, weights[face.rows]
         x, a = face.model.shifted(face.model.kept(eta[face.rows]), face.shift)
-        value = face.model.kept_loss.conjugate(x, a)
+        value = _conjugate(face.model, x, a)
         conjugate[face.which] = np.add.reduceat(w * value, face.starts)
         magnitude[face.which] = np.add.reduceat(w * np.abs(value), face.starts)
         mean[_outer(face.which, kept)] = np.add.reduceat(w[:, None] * a, face.starts, axis=0)
@@ -159,6 +159,19 @@ def dual_sums_by_cell(
             jacobians = face.model.kept_loss.jacobians(a, w, face.starts, bounded=model.bounded)
             bend[_outer(face.which, kept, kept)] = jacobians
     return CellDualSums(segments.cells, conjugate, magnitude, mean, bend)
+
+
+def _conjugate(model: RowModel, x: FloatArray, a: FloatArray) -> FloatArray:
+    """The conjugate on a face. The generator there may differ from that of the whole simplex by a constant."""
+    kept = model.kept_classes
+    if len(kept) == 1 and model.bounded:
+        return np.asarray(x[:, 0] - model.corner_values[kept[0]])
+    value = model.kept_loss.conjugate(x, a)
+    if model.keeps_all_classes:
+        return value
+    corner = np.zeros((1, len(kept)))
+    corner[0, 0] = 1.0
+    return np.asarray(value + (model.kept_loss.phi(corner)[0] - model.corner_values[kept[0]]))
 
 
 def _outer(which: IndexArray | slice, *classes: IndexArray) -> Any:

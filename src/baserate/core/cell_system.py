@@ -19,7 +19,7 @@ DENSE_SIZE = 1200
 """Systems with at most so many unknowns are factored as a whole."""
 
 _MOST_STEPS = 2000
-_RIDGE = 1e-12  # Of matrices whose diagonal is scaled to 1. The curvature is singular: margins share their totals.
+_RIDGE = 1e-9  # Of matrices whose diagonal is scaled to 1. The curvature is singular: margins share their totals.
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,28 +66,31 @@ class CellSystem:
     def _conjugate_gradients(
         self, right: FloatArray, bound: BoolArray, precondition: _Whole | _Blocks, accuracy: float
     ) -> FloatArray:
+        diagonal = np.einsum("gii->gi", self.blocks)
+        scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=bound & (diagonal > 0))
         x, rest = np.zeros_like(right), right.copy()
         z = precondition(rest)
         direction, size = z, float((rest * z).sum())
-        goal = accuracy**2 * size
-        best, least = x, size
+        # Not the size in the norm of the preconditioner, which enlarges rounding errors in singular directions.
+        best, least = x, float((scale * rest * rest).sum())
+        first, goal = least, accuracy**2 * least
         for _ in range(_MOST_STEPS):
-            if not size > max(goal, 1e-300):
-                break
             bent = np.where(bound, self.multiply(direction), 0.0)
             slope = float((direction * bent).sum())
-            if not slope > 0:
+            if not (least > goal and slope > 0 and size > 0):
                 break
             x = x + (size / slope) * direction
             rest = rest - (size / slope) * bent
+            error = float((scale * rest * rest).sum())
+            if error < least:
+                best, least = x, error
+            elif error > 1e6 * least:  # nothing but rounding errors
+                break
             z = precondition(rest)
             previous, size = size, float((rest * z).sum())
-            if size < least:
-                best, least = x, size
-            elif size > 1e4 * least:  # rounding errors
-                break
             direction = z + (size / previous) * direction
-        return best
+        # Without a solution the system is singular. A long step then tells the caller to add damping.
+        return best if least < 0.25 * first else x
 
 
 def _scaled(blocks: FloatArray, bound: BoolArray) -> tuple[FloatArray, FloatArray]:

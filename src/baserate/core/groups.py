@@ -73,6 +73,11 @@ class Groups:
         """The group of each cell in each margin, shape (M, C)."""
         return np.asarray(self.design.members + self.offsets[:-1, None], dtype=np.intp)
 
+    @property
+    def is_partition(self) -> bool:
+        """Whether there is one margin, and each of its groups is one cell."""
+        return len(self.numbers) == 1 and len(np.unique(self.numbers[0])) == self.design.n_cells
+
     @cached_property
     def matrix(self) -> Any:
         """The sparse matrix D of shape (C, G) that maps the shifts of known groups to those of cells."""
