@@ -125,7 +125,7 @@ def test_dask_dataframes_have_columns_of_groups() -> None:
     result = br.adjust(frame, BY_REGION, columns="p_*")
     np.testing.assert_allclose(result.probs.compute(), EXPECTED.probs, atol=1e-9)
     np.testing.assert_allclose(result.apply(frame, columns="p_*").compute(), EXPECTED.probs, atol=1e-9)
-    margins = br.Margins(BY_REGION, rates_by("age"))
+    margins = br.Margins(rates_by("region", rounding=0.05), rates_by("age", rounding=0.05))
     both = br.adjust(frame, margins, columns="p_*", sample_weight="id")
     memory = br.adjust(FRAME, margins, columns="p_*", sample_weight=np.arange(N))
     np.testing.assert_allclose(both.probs.compute(), memory.probs, atol=1e-8)
@@ -414,3 +414,18 @@ def test_many_batches_may_have_groups() -> None:
     )
     np.testing.assert_allclose(results[0].probs, EXPECTED.probs, atol=1e-9)
     assert not isinstance(results[1], br.GroupedAdjustment)
+
+
+def test_groups_whose_shift_is_infinite_can_be_applied_and_saved(tmp_path: Path) -> None:
+    # Only the third row allows the third class, so it has to be certain, which needs an infinite shift of group x.
+    rows = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.3, 0.0, 0.7], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
+    groups = list("xxxyy")
+    for y in ([0.5, 0.25, 0.25], [0.5, 0.5, 0.0]):
+        result = br.adjust(rows, br.Rates.by("g", {"x": [1 / 3, 1 / 3, 1 / 3], "y": y}), groups=groups)
+        assert result.converged
+        assert list(result.groups.models) == [0]
+        np.testing.assert_allclose(result.apply(rows, groups=groups), result.probs, atol=1e-12)
+        result.save(tmp_path / "saved.json")
+        np.testing.assert_allclose(
+            br.load(tmp_path / "saved.json").apply(rows, groups=groups), result.probs, atol=1e-12
+        )

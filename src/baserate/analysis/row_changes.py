@@ -16,6 +16,7 @@ from baserate.errors import BaserateError
 from baserate.passes import choose_passes
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
+from baserate.solving.cell_writer import CellWriter
 from baserate.support.arrays import FloatArray
 
 _EXTREME = 10  # Rows that are shown because they changed most.
@@ -154,8 +155,13 @@ def _adjuster(result: Result, engine: Engine) -> Callable[[Block], _BothRows]:
     """A task that returns the predictions and the adjusted rows of a block."""
     if not isinstance(result, GroupedResult):
         return partial(_adjusted, result.model, result.dual_shift)
-    write = partial(choose_passes(result.model, engine).write_cells, shifts=result.dual_shift)
-    return partial(_adjusted_in_cells, result.model, write)
+    passes = choose_passes(result.model, engine)
+    models = {
+        cell: result.groups.models[group]
+        for cell, group in enumerate(result.cell_groups)
+        if group in result.groups.models
+    }
+    return partial(_adjusted_in_cells, result.model, CellWriter(passes, result.dual_shift, models, check=False))
 
 
 def _adjusted(model: RowModel, shift: FloatArray, block: Block) -> _BothRows:

@@ -19,7 +19,7 @@ from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
 from baserate.inputs.vectors import check_probabilities
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
 
@@ -169,6 +169,7 @@ class FilesEngine(Engine):
             return super().with_cells(cell_of_combination, n_cells)
         rows = copy.copy(self)
         rows._groups, rows.n_cells = replace(self._groups, cells=cell_of_combination), n_cells
+        rows.cell_weights = sum_by(cell_of_combination, self.group_combinations().weight, n_cells)
         if self._held is not None:
             rows._held = self._held.with_cells(cell_of_combination, n_cells)
         return rows

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from baserate.core.row_model import RowModel
 from baserate.inputs.group_labels import label_text
 from baserate.rates import Margins, from_json
 from baserate.result.field_reader import MAX_ROWS, FieldReader
@@ -24,12 +26,13 @@ def groups_to_json(groups: GroupsResult) -> dict[str, Any]:
         "certified": groups.certified.tolist(),
         "component_weight": groups.weight.tolist(),
         "component_rows": groups.n_rows.tolist(),
+        "models": [_model_to_json(group, model) for group, model in groups.models.items()],
     }
 
 
-def groups_from_json(saved: FieldReader, n_classes: int) -> GroupsResult:
+def groups_from_json(saved: FieldReader, model: RowModel) -> GroupsResult:
     """The margins and components that :func:`groups_to_json` saved."""
-    fields = FieldReader(saved.mapping("groups"))
+    fields, n_classes = FieldReader(saved.mapping("groups")), model.n_classes
     n_components = len(fields.list_of("certified"))
     margins = tuple(
         _margin_from_json(FieldReader(margin), n_classes, n_components)
@@ -43,6 +46,7 @@ def groups_from_json(saved: FieldReader, n_classes: int) -> GroupsResult:
         fields.numbers("certified", n_components),
         fields.numbers("component_weight", n_components),
         fields.whole_numbers("component_rows", n_components, below=MAX_ROWS),
+        dict(_model_from_json(FieldReader(dict(one)), model, margins) for one in fields.list_of("models")),
     )
 
 
@@ -105,6 +109,21 @@ def _margin_from_json(saved: FieldReader, n_classes: int, n_components: int) -> 
         **{name: _matrix(saved, name, n, n_classes) for name in _MATRICES},
         shift=_matrix(saved, "shift", n, n_classes, missing=-np.inf),
     )
+
+
+def _model_to_json(group: int, model: RowModel) -> dict[str, Any]:
+    levels = None if model.limit_levels is None else model.limit_levels.tolist()
+    kept = model.kept_classes.tolist()
+    return {"group": group, "kept_classes": kept, "levels": levels, "softness": model.softness}
+
+
+def _model_from_json(saved: FieldReader, model: RowModel, margins: tuple[MarginResult, ...]) -> tuple[int, RowModel]:
+    kept = saved.whole_numbers("kept_classes", None, below=model.n_classes)
+    levels = None if saved["levels"] is None else saved.whole_numbers("levels", len(kept), below=MAX_ROWS)
+    group = saved.whole("group")
+    if group >= margins[0].n_groups or not len(kept):
+        raise ValueError(f"there is no group {group}")
+    return group, replace(model, kept_classes=kept, limit_levels=levels, softness=saved.share("softness"))
 
 
 def _components(saved: FieldReader, n: int, n_components: int) -> IndexArray:

@@ -9,7 +9,7 @@ from baserate.inputs.dataframes import Frame
 from baserate.result import group_text
 from baserate.result.groups import GroupsResult
 from baserate.result.record import Result
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.summary import Summary
 
 
@@ -23,9 +23,12 @@ class GroupedResult(Result):
         The shift of each cell, that is, of each combination of groups; -inf for a class that it must not have.
     groups : GroupsResult
         What was done to each group, and what is guaranteed about it.
+    cell_groups : int array of shape (C,)
+        The group of each cell in the first margin.
     """
 
     groups: GroupsResult
+    cell_groups: IndexArray
 
     @property
     def shift(self) -> dict[str, FloatArray]:  # type: ignore[override]  # one per margin

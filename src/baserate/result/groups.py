@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from baserate.core.row_model import RowModel
 from baserate.errors import BadOption
 from baserate.inputs.dataframes import from_columns
 from baserate.inputs.group_labels import GroupIndex, Label, group_name
@@ -116,12 +117,16 @@ class GroupsResult:
     weight : array of shape (number of components,)
         The weight of the rows of a component.
     n_rows : int array of shape (number of components,)
+    models : dict
+        The row models of groups that need one of their own, by the number of the group, if there is one margin: hard
+        zeros push their shift to infinity, or their loss had to be softened.
     """
 
     margins: tuple[MarginResult, ...]
     certified: FloatArray
     weight: FloatArray
     n_rows: IndexArray
+    models: Mapping[int, RowModel] = field(default_factory=dict)
 
     @cached_property
     def guarantee_level(self) -> str:

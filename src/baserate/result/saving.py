@@ -110,9 +110,10 @@ def _from_group_fields(kind: type[G], saved: FieldReader, loss: Loss | None) -> 
         _check_class_name(name)
     bounded, chosen = saved.flag("bounded"), _loss(saved, loss, k)
     reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
-    groups = groups_from_json(saved, k)
+    model = RowModel(chosen, is_bounded(chosen, bounded), k, np.arange(k), reading)
+    groups = groups_from_json(saved, model)
     return kind(
-        model=RowModel(chosen, is_bounded(chosen, bounded), k, np.arange(k), reading),
+        model=model,
         dual_shift=np.concatenate([margin.shift for margin in groups.margins]),
         wanted=wanted,
         before=saved.numbers("before", k),
@@ -132,6 +133,7 @@ def _from_group_fields(kind: type[G], saved: FieldReader, loss: Loss | None) -> 
         source=None,
         stop=None,
         groups=groups,
+        cell_groups=np.zeros(0, dtype=np.intp),
     )
 
 

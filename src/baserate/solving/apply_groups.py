@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from baserate.inputs.validation import quoted_name
 from baserate.passes import choose_passes
 from baserate.result.grouped import GroupedResult
 from baserate.result.groups import MarginResult
-from baserate.support.arrays import FloatArray
+from baserate.solving.cell_writer import CellWriter
+from baserate.support.arrays import FloatArray, IndexArray
 
 _UNSEEN = Option("unseen", "'pooled'")
 
@@ -50,12 +50,18 @@ def apply_group_shifts(
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
     combinations = rows.group_combinations()
-    shifts = np.sum([_shifts(margin, combinations, unseen) for margin in result.groups.margins], axis=0)
+    found = [_groups_of(margin, combinations, unseen) for margin in result.groups.margins]
+    shifts = np.sum([_shifts(margin, at) for margin, at in zip(result.groups.margins, found, strict=True)], axis=0)
     rows = rows.with_cells(np.arange(len(shifts)), len(shifts))
     reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
-    model = replace(result.model, reading=reading, answer_types=rows.answer_types)
-    passes = choose_passes(model, rows)
-    rows.write_lazily(partial(passes.write_cells, shifts=shifts, check=True), passes.block_values)
+    changes: dict[str, Any] = {"reading": reading, "answer_types": rows.answer_types}
+    passes = choose_passes(replace(result.model, **changes), rows)
+    models = {
+        int(cell): replace(model, **changes)
+        for group, model in result.groups.models.items()
+        for cell in np.flatnonzero(found[0] == group)
+    }
+    rows.write_lazily(CellWriter(passes, shifts, models), passes.block_values)
     answer = rows.answer()
     if whole:
         assert isinstance(rows.form, Frame)
@@ -63,8 +69,13 @@ def apply_group_shifts(
     return answer if rows.form is None else rows.form.wrap(answer)
 
 
-def _shifts(margin: MarginResult, combinations: Combinations, unseen: str) -> FloatArray:
+def _shifts(margin: MarginResult, groups: IndexArray) -> FloatArray:
     """The shift of a margin for each combination of groups, shape (U, k)."""
+    return np.concatenate([margin.centred_shift, margin.pooled_shift[None]])[groups]
+
+
+def _groups_of(margin: MarginResult, combinations: Combinations, unseen: str) -> IndexArray:
+    """The number of the group of each combination; the number of all groups if it was not there in the fit."""
     which = [combinations.keys.index(key) for key in margin.keys]
     codes, at = numbered(combinations.codes[:, which])
     first = np.empty(len(codes), dtype=np.intp)
@@ -81,5 +92,4 @@ def _shifts(margin: MarginResult, combinations: Combinations, unseen: str) -> Fl
             "the mean shift of all groups, or leave these rows out",
             options=[_UNSEEN],
         )
-    shifts = np.concatenate([margin.centred_shift, margin.pooled_shift[None]])
-    return shifts[[margin.n_groups if group is None else group for group in found]][at]
+    return np.array([margin.n_groups if group is None else group for group in found], dtype=np.intp)[at]

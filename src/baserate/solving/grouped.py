@@ -96,6 +96,7 @@ def _result(
         source=rows,
         stop=request.stop,
         groups=groups,
+        cell_groups=found.design.members[0],
     )
 
 
@@ -107,7 +108,8 @@ def _groups(found: GroupDesign, fitted: CellFit) -> GroupsResult:
     n_rows = sum_by(fitted.components[inside], fitted.sizes[inside], n).astype(np.intp)
     fall = np.divide(fitted.certified, weight, out=np.zeros(n), where=weight > 0)
     margins = tuple(_margin(found, fitted, m) for m in range(len(found.design.margins)))
-    return GroupsResult(margins, fall, weight, n_rows)
+    models = {int(found.design.members[0, cell]): model for cell, model in fitted.models.items()}
+    return GroupsResult(margins, fall, weight, n_rows, models)
 
 
 def _margin(found: GroupDesign, fitted: CellFit, m: int) -> MarginResult:

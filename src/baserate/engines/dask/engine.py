@@ -26,7 +26,7 @@ from baserate.inputs.group_combinations import CombinationIndex, Combinations
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
 from baserate.support.answer_types import AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, sum_by
 
 T = TypeVar("T")
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -134,7 +134,9 @@ class DaskEngine(Engine):
     def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
         rows = self.reopen()
         rows.progress, rows.n_cells = self.progress, n_cells
-        rows._finder = workers.CellFinder(CombinationIndex.of(self.group_combinations()), cell_of_combination)
+        combinations = self.group_combinations()
+        rows._finder = workers.CellFinder(CombinationIndex.of(combinations), cell_of_combination)
+        rows.cell_weights = sum_by(cell_of_combination, combinations.weight, n_cells)
         return rows
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
