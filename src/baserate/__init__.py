@@ -20,6 +20,7 @@ from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays import (
     ComparisonDisplay,
     GeometryDisplay,
+    GroupRatesDisplay,
     MovementDisplay,
     RatesDisplay,
     RateSensitivityDisplay,
@@ -48,6 +49,7 @@ __all__ = [
     "ComparisonDisplay",
     "Files",
     "GeometryDisplay",
+    "GroupRatesDisplay",
     "GroupedAdjustment",
     "InfeasibleRates",
     "Margins",
