@@ -14,6 +14,7 @@ from baserate.core.cell_newton import CellSolution, CellTarget, Check, accept, m
 from baserate.core.cell_start import metric_of, starting_shifts
 from baserate.core.cell_step import newton_step
 from baserate.core.cell_sums import CellDualSums
+from baserate.core.cell_system import CellSystem
 from baserate.core.contracts import SortedEngine
 from baserate.core.fit import advice_on_convergence
 from baserate.core.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
@@ -191,7 +192,8 @@ def _check_extrapolation(
         if point.residual > 1e3 * stop.tol or used >= _CORRECTIONS:
             break
         # The rows had to be written to see it, but one step with the curvature at hand is usually all that is missing.
-        step = newton_step(point, np.zeros_like(dual.groups.sum(point.curvature)), moving, 1e-6)
+        curvature = CellSystem.of(dual.groups, point.curvature)
+        step = newton_step(point, curvature, np.zeros_like(curvature.damping), moving, 1e-6)
         solution = replace(solution, point=replace(point, shifts=step.shifts))
         written, used = _write(dual, step.shifts, keep_rows), used + 1
     survey = dual.survey()  # again, because scratch memory holds the written rows

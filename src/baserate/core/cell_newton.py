@@ -14,7 +14,7 @@ import numpy as np
 
 from baserate.core.cell_dual import CellPoint
 from baserate.core.cell_step import CellStep, newton_step
-from baserate.core.cell_system import CellSystem
+from baserate.core.cell_system import CellSystem, solve_blocks
 from baserate.core.newton import relative_tolerance
 from baserate.support.arrays import BoolArray, FloatArray
 
@@ -169,8 +169,7 @@ def maximise(
 
 def _begin(start: CellPoint, metric: FloatArray) -> _State:
     n = start.groups.n_components
-    identity = CellSystem(start.groups, np.zeros_like(start.curvature), metric)
-    pull = identity.solve(start.gradient, start.groups.free, 1e-2)
+    pull = solve_blocks(metric, start.gradient, start.groups.free)
     radius = _FIRST_RADIUS * _lengths(start, pull, metric)
     return _State(
         start, start, radius, np.full(n, _LEAST_DAMPING), np.full(n, np.inf), np.zeros(n), np.zeros(n), n_passes=1
@@ -186,25 +185,26 @@ def _propose(state: _State, metric: FloatArray, moving: BoolArray, target: CellT
     point, groups = state.point, state.point.groups
     damping = np.clip(1e-4 * state.damping, _LEAST_DAMPING, 1.0)
     accuracy = float(np.clip(0.01 * point.residual, 1e-13, 1e-4))
-    of_group = groups.component_of_group
-    for _ in range(_DAMPINGS):
+    of_group, curvature = groups.component_of_group, CellSystem.of(groups, point.curvature)
+    for number in range(_DAMPINGS):
         blocks = damping[of_group][:, None, None] * metric
-        step = newton_step(point, blocks, moving[of_group], accuracy)
+        step = newton_step(point, curvature, blocks, moving[of_group], accuracy)
         lengths, predicted = _lengths(point, step.step, metric), _predicted_gain(point, step)
         long = moving & ~(lengths <= _OVERSHOOT * state.radius)
         weak = moving & ~long & ~(predicted > 0)
         if not (long | weak).any() or (damping[long | weak] > 1e16).all():
             break
         damping[weak] = np.maximum(10.0 * damping[weak], _USEFUL_DAMPING)
-        damping[long] = _more_damping(point, step.step, blocks, metric, damping, lengths, state.radius)[long]
+        better = _more_damping(curvature.damped(blocks), step.step, metric, damping, lengths, state.radius)
+        # After some tries, the damping is too small to matter at all, and grows faster and faster.
+        damping[long] = np.maximum(better, 10.0 ** max(number - 2, 0) * damping)[long]
     state.damping = damping
     return step, predicted
 
 
 def _more_damping(
-    point: CellPoint,
+    system: CellSystem,
     step: FloatArray,
-    blocks: FloatArray,
     metric: FloatArray,
     damping: FloatArray,
     lengths: FloatArray,
@@ -212,9 +212,8 @@ def _more_damping(
 ) -> FloatArray:
     """Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen)."""
     pull = np.einsum("gij,gj->gi", metric, step)
-    system = CellSystem(point.groups, point.curvature, blocks)
-    answer = system.solve(np.where(np.isfinite(pull), pull, 0.0), point.groups.free, 1e-3)
-    pace = point.groups.per_component((pull * answer).sum(axis=1))
+    answer = system.solve(np.where(np.isfinite(pull), pull, 0.0), system.groups.free, 1e-3)
+    pace = system.groups.per_component((pull * answer).sum(axis=1))
     better = damping + (lengths / radius - 1.0) * lengths**2 / pace
     better = np.where(np.isfinite(better), better, 10.0 * damping)
     return np.minimum(np.maximum(better, 1.25 * damping), 1e6 * damping)

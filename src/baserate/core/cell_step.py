@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.core.cell_balls import BallModel
 from baserate.core.cell_dual import CellPoint
 from baserate.core.cell_system import CellSystem
 from baserate.core.group_sets import GroupSets, margins
 from baserate.support.arrays import BoolArray, FloatArray
 
 _ROUNDS = 40
+_FULL_ROUNDS = 4
 _ALL_AT_ONCE = 10  # After so many rounds, each group changes one bound at a time, which ends cycles.
 
 State = NDArray[np.int8]
@@ -32,12 +34,16 @@ class CellStep(NamedTuple):
     bend: FloatArray
 
 
-def newton_step(point: CellPoint, damping: FloatArray, moving: BoolArray, accuracy: float) -> CellStep:
+def newton_step(
+    point: CellPoint, curvature: CellSystem, damping: FloatArray, moving: BoolArray, accuracy: float
+) -> CellStep:
     """The shifts at which the quadratic model of a point has its maximum.
 
     Parameters
     ----------
     point : CellPoint
+    curvature : CellSystem
+        The curvature of the dual at the point.
     damping : array of shape (G, k, k)
         Added to the curvature of each group.
     moving : bool array of shape (G,)
@@ -45,19 +51,28 @@ def newton_step(point: CellPoint, damping: FloatArray, moving: BoolArray, accura
     accuracy : float
         How accurately linear systems are solved.
     """
-    system = CellSystem(point.groups, point.curvature, damping)
-    variables = point.groups.free & moving[:, None]
-    sets = point.groups.sets
-    state = first_state(sets, point.shifts)
-    step = np.zeros_like(point.shifts)
+    groups, weight = point.groups, np.where(point.weight > 0, point.weight, 1.0)[:, None]
+    variables = groups.free & moving[:, None]
+    state, system = first_state(groups.sets, point.shifts), curvature.damped(damping)
+    balls = BallModel.at(groups.sets, point.shifts, point.group_mean / weight)
     for number in range(_ROUNDS):
-        step = _step_for_state(system, point, variables, state, accuracy)
-        rates = _rates(system, point, step)
-        state, changed = _next_state(sets, variables, state, point.shifts + step, rates, one=number >= _ALL_AT_ONCE)
+        step = _step_for_state(system, point, variables, state, balls, accuracy)
+        bent = system.multiply(step)
+        rates, shifts = (point.group_mean + bent) / weight, point.shifts + step
+        state, changed = _next_state(groups.sets, variables, state, shifts, rates, one=number >= _ALL_AT_ONCE)
+        if balls.groups:
+            at = list(balls.groups)
+            blocks, settled = system.blocks[at] / weight[at, :, None], max(accuracy, 1e-10)
+            balls, turned = balls.moved(shifts[at], rates[at], blocks, share=_share(number), settled=settled)
+            changed = changed or turned
         if not changed:
             break
-    bend = system.multiply(step) - np.einsum("gij,gj->gi", damping, step)
-    return CellStep(point.shifts + step, step, bend)
+    return CellStep(shifts, step, bent - np.einsum("gij,gj->gi", damping, step))
+
+
+def _share(round_number: int) -> float:
+    """How far the models of balls follow a step: less and less, which ends cycles."""
+    return 1.0 if round_number < _FULL_ROUNDS else 0.5 if round_number < 2 * _ALL_AT_ONCE else 0.25
 
 
 def first_state(sets: GroupSets, shifts: FloatArray) -> State:
@@ -71,22 +86,24 @@ def first_state(sets: GroupSets, shifts: FloatArray) -> State:
 
 
 def _step_for_state(
-    system: CellSystem, point: CellPoint, variables: BoolArray, state: State, accuracy: float
+    system: CellSystem, point: CellPoint, variables: BoolArray, state: State, balls: BallModel, accuracy: float
 ) -> FloatArray:
     """The step to the maximum of the model if exactly these bounds are active. Free classes get shift 0."""
-    sets = point.groups.sets
-    step = np.where(variables & (state == 0), -point.shifts, 0.0)
+    sets, weight = point.groups.sets, point.weight[:, None]
     wanted = np.where(state > 0, sets.low, sets.high)
-    missing = point.weight[:, None] * wanted - point.group_mean
+    if balls.groups:
+        at = list(balls.groups)
+        state = state.copy()
+        state[at] = balls.binding[:, None]
+        wanted[at] = balls.pull(point.shifts[at])
+        extra = np.zeros_like(system.damping)
+        extra[at] = weight[at, :, None] * balls.curvature
+        system = system.damped(extra)
+    step = np.where(variables & (state == 0), -point.shifts, 0.0)
+    missing = weight * wanted - point.group_mean
     if step.any():
         missing = missing - system.multiply(step)
     return step + system.solve(missing, variables & (state != 0), accuracy)
-
-
-def _rates(system: CellSystem, point: CellPoint, step: FloatArray) -> FloatArray:
-    """The rates of each group that the model predicts after a step."""
-    weight = np.where(point.weight > 0, point.weight, 1.0)[:, None]
-    return np.asarray((point.group_mean + system.multiply(step)) / weight)
 
 
 def _next_state(
@@ -112,11 +129,23 @@ def _next_state(
         first = size == size.max(axis=1, keepdims=True)
         wrong, below, above = wrong & first, np.where(first, below, 0.0), np.where(first, above, 0.0)
     new = np.where(wrong, 0, now + (below > 0) - (above > 0)).astype(np.int8)
-    # Without a free class the rates need not sum to 1, so that the least violated one stays free.
-    full = (new != 0).all(axis=1)
-    if full.any():
-        violation = np.where((now == 0) & changeable, below + above, np.inf)
-        new[full, violation[full].argmin(axis=1)] = 0
+    new = _with_free_class(new, low, high, x, changeable)
     out = state.copy()
     out[at] = new
-    return out, True
+    return out, not np.array_equal(out, state)
+
+
+def _with_free_class(state: State, low: FloatArray, high: FloatArray, x: FloatArray, changeable: BoolArray) -> State:
+    """Release one bound of each group that has no free class, because the rates need not sum to 1 then.
+
+    If they sum to less, a lower bound is released, and otherwise an upper one: that with the smallest multiplier.
+    """
+    full = np.flatnonzero((state != 0).all(axis=1))
+    if not full.size:
+        return state
+    one = state[full]
+    short = np.where(one > 0, low[full], high[full]).sum(axis=1, keepdims=True) < 1.0
+    size = np.where(changeable[full], np.abs(x[full]), np.inf)
+    size = np.where((one > 0) == short, size, 1e200 + size)
+    state[full, size.argmin(axis=1)] = 0
+    return state

@@ -7,7 +7,7 @@ The preconditioner is the inverse of the block of each group; if the system is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,11 +33,25 @@ class CellSystem:
         The matrix J of each cell.
     damping : array of shape (G, k, k)
         The matrix B of each group.
+    dense : array of shape (G k, G k), optional
+        The matrix without damping, if the system is small.
     """
 
     groups: Groups
     curvature: FloatArray
     damping: FloatArray
+    dense: FloatArray | None = None
+
+    @classmethod
+    def of(cls, groups: Groups, curvature: FloatArray) -> CellSystem:
+        """The matrix without damping."""
+        small = groups.n_groups * groups.n_classes <= DENSE_SIZE
+        dense = dense_matrix(groups, curvature) if small else None
+        return cls(groups, curvature, np.zeros((groups.n_groups, *curvature.shape[1:])), dense)
+
+    def damped(self, damping: FloatArray) -> CellSystem:
+        """The matrix with more damping."""
+        return replace(self, damping=self.damping + damping)
 
     def multiply(self, v: FloatArray) -> FloatArray:
         """The product of the matrix with a vector of shape (G, k)."""
@@ -59,8 +73,7 @@ class CellSystem:
         accuracy : float
             How much smaller the error of the equations should be than ``right``.
         """
-        is_small = bound.sum() <= DENSE_SIZE
-        precondition = _Whole.of(self, bound) if is_small else _Blocks.of(self.blocks, bound)
+        precondition = _Blocks.of(self.blocks, bound) if self.dense is None else _Whole.of(self, bound)
         return self._conjugate_gradients(np.where(bound, right, 0.0), bound, precondition, accuracy)
 
     def _conjugate_gradients(
@@ -126,6 +139,11 @@ class _Blocks:
         return np.einsum("gij,gj->gi", self.inverse, v)
 
 
+def solve_blocks(blocks: FloatArray, right: FloatArray, bound: BoolArray) -> FloatArray:
+    """Solve with the block of each group alone."""
+    return _Blocks.of(blocks, bound)(np.where(bound, right, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class _Whole:
     """The inverse of the whole matrix, by its factors."""
@@ -136,8 +154,11 @@ class _Whole:
 
     @classmethod
     def of(cls, system: CellSystem, bound: BoolArray) -> _Whole:
-        at = np.flatnonzero(bound)
-        matrix = dense_matrix(system, at)
+        at, k = np.flatnonzero(bound), bound.shape[1]
+        assert system.dense is not None
+        matrix = system.dense[np.ix_(at, at)]
+        same = at[:, None] // k == at // k
+        matrix[same] += system.damping[(at // k)[:, None], (at % k)[:, None], at % k][same]
         diagonal = np.diag(matrix)
         scale = np.where(diagonal > 0, 1.0 / np.sqrt(np.maximum(diagonal, 1e-200)), 0.0)
         matrix = matrix * scale[:, None] * scale
@@ -156,22 +177,10 @@ class _Whole:
         return out.reshape(v.shape)
 
 
-def dense_matrix(system: CellSystem, at: IndexArray) -> FloatArray:
-    """The rows and columns ``at`` of the matrix, numbered over groups and classes."""
-    from scipy.sparse import csr_array
-
-    groups, k = system.groups, system.groups.n_classes
-    n_cells, n_groups = groups.matrix.shape
-    design = groups.matrix.tocoo()
-    # The same design for every class, as a matrix from (group, class) to (cell, class).
-    rows = (design.coords[0][:, None] * k + np.arange(k)).ravel()
-    columns = (design.coords[1][:, None] * k + np.arange(k)).ravel()
-    spread = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_cells * k, n_groups * k))[:, at]
-    pointer = np.arange(0, n_cells * k * k + 1, k)
-    inside = np.broadcast_to(np.arange(n_cells)[:, None, None] * k + np.arange(k), (n_cells, k, k)).ravel()
-    bent = csr_array((system.curvature.ravel(), inside, pointer), shape=(n_cells * k, n_cells * k))
-    matrix = (spread.T @ (bent @ spread)).toarray()
-    group, class_ = np.divmod(at, k)
-    for i, j in zip(*np.nonzero(group[:, None] == group), strict=True):
-        matrix[i, j] += system.damping[group[i], class_[i], class_[j]]
-    return np.asarray(matrix)
+def dense_matrix(groups: Groups, curvature: FloatArray) -> FloatArray:
+    """The matrix ``D' diag(J_c) D`` as an array with one row per group and class."""
+    k = groups.n_classes
+    first, second, cells = groups.pairs
+    blocks = np.zeros((groups.n_groups, groups.n_groups, k, k))
+    np.add.at(blocks, (first, second), curvature[cells])
+    return np.asarray(blocks.transpose(0, 2, 1, 3).reshape(groups.n_groups * k, -1))

@@ -94,6 +94,15 @@ class Groups:
         return self.matrix.T.tocsr()
 
     @cached_property
+    def pairs(self) -> tuple[IndexArray, IndexArray, IndexArray]:
+        """Every pair of known groups that have a cell in common, and that cell; a group with itself included."""
+        first, second = self.numbers[:, None], self.numbers[None]
+        both = self.known[first] & self.known[second]
+        cells = np.broadcast_to(np.arange(self.design.n_cells), both.shape)
+        first, second = (np.broadcast_to(one, both.shape) for one in (first, second))
+        return first[both], second[both], cells[both]
+
+    @cached_property
     def _components(self) -> tuple[IndexArray, IndexArray, int]:
         from scipy.sparse import block_array, csr_array
         from scipy.sparse.csgraph import connected_components
