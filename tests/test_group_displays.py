@@ -67,7 +67,7 @@ def test_names_are_sorted_by_their_adjusted_rate() -> None:
 def test_thousands_of_groups_are_summarised() -> None:
     groups = np.arange(8000) // 4
     p = RNG.random(8000)
-    result = br.adjust(p, br.Rates.by("id", {i: (0.2, 0.6) for i in range(2000)}), groups=groups)
+    result = br.adjust(p, br.Rates.by("id", dict.fromkeys(range(2000), (0.2, 0.6))), groups=groups)
     display = br.GroupRatesDisplay.from_adjustment(result)
     assert display.ax_ is not None
     assert max(len(line.get_xdata()) for line in display.ax_.lines) <= 250  # type: ignore[arg-type]  # an array
@@ -75,7 +75,7 @@ def test_thousands_of_groups_are_summarised() -> None:
 
 
 def test_margins_and_classes_are_chosen_by_name() -> None:
-    margins = br.Margins(br.Rates.by("site", TABLE), br.Rates.by("day", {i: None for i in range(60)}))
+    margins = br.Margins(br.Rates.by("site", TABLE), br.Rates.by("day", dict.fromkeys(range(60))))
     result = br.adjust(P, margins, groups={"site": SITE, "day": DAY}, classes=["a", "b", "c"])
     assert br.GroupRatesDisplay.from_adjustment(result, "day").margin == "day"
     with pytest.raises(BadOption, match="there is no margin 'hour'"):
