@@ -199,7 +199,7 @@ class GroupRatesDisplay(NotebookDisplay):
         self._draw_wanted_band(ax, x, 100 * self.low[shown], 100 * self.high[shown])
         ax.plot(x, before, "o", color=GREY, markerfacecolor="white", markersize=size, label="as predicted", zorder=2)
         style: dict[str, Any] = {"linestyle": "-" if self.is_ordered else "None", "linewidth": 0.8}
-        ax.plot(x, rates, marker="D", color=BLUE, markersize=0.8 * size, label="adjusted", zorder=3, **style)
+        ax.plot(x, rates, marker="D", color=BLUE, markersize=0.8 * size, label=self._adjusted_label, zorder=3, **style)
 
     def _draw_bins(self, ax: Axes, shown: IndexArray) -> None:
         """Summaries of neighbouring groups."""
@@ -213,7 +213,12 @@ class GroupRatesDisplay(NotebookDisplay):
         band = "as predicted: median, and 80 % of the groups"
         ax.fill_between(x, of(self.before, 0.1), of(self.before, 0.9), color=GREY, alpha=0.25, linewidth=0, zorder=1)
         ax.plot(x, of(self.before, 0.5), "--", color=GREY, linewidth=1.2, label=band, zorder=2)
-        ax.plot(x, of(self.rates, 0.5), "-", color=BLUE, linewidth=1.8, label="adjusted", zorder=3)
+        ax.plot(x, of(self.rates, 0.5), "-", color=BLUE, linewidth=1.8, label=self._adjusted_label, zorder=3)
+
+    @property
+    def _adjusted_label(self) -> str:
+        known = ~((self.low <= 0) & (self.high >= 1))
+        return "adjusted, as wanted" if ((self.high - self.low)[known] < 1e-9).all() else "adjusted"
 
     def _draw_wanted_band(self, ax: Axes, x: FloatArray | IndexArray, low: FloatArray, high: FloatArray) -> None:
         known = ~((low <= 0) & (high >= 100))
