@@ -165,6 +165,30 @@ def test_objects_of_any_kind_may_be_mixed_in_one_table() -> None:
     assert known.certainty == pytest.approx(0.95)
 
 
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("design_effect", [1.0, 1.9])
+def test_surveys_of_many_groups_have_the_bounds_of_single_surveys(k: int, design_effect: float) -> None:
+    rng = np.random.default_rng(k)
+    counts = rng.integers(0, rng.choice([2, 10, 300], (60, 1)), (60, k)) + (np.arange(k) == 0)
+    sizes = rng.choice([1, 2, 30, 1000, 10**6], 60)
+    table = pd.DataFrame(counts, columns=[f"c{j}" for j in range(k)])
+    options = {"kind": "counts", "joint": False, "confidence": 0.9, "design_effect": design_effect}
+    known = br.Rates.by("g", table.rename_axis("g").reset_index(), **options).on(tuple(table), k)
+    for of_rows in (sizes, None):
+        sets = known.group_sets(of_rows)
+        for i in range(60):
+            size = None if of_rows is None else int(sizes[i])
+            low, high = br.Rates.from_counts(counts[i], 0.9, design_effect=design_effect).bounds(size)
+            np.testing.assert_allclose(sets.low[i], low, atol=1e-12)
+            np.testing.assert_allclose(sets.high[i], high, atol=1e-12)
+
+
+def test_a_survey_of_nobody_says_nothing() -> None:
+    table = pd.DataFrame({"x": [0, 3], "y": [0, 4]}, index=["a", "b"])
+    sets = br.Rates.by("g", table, kind="counts").on(("x", "y"), 2).group_sets(np.array([10, 10]))
+    assert sets.known.tolist() == [False, True]
+
+
 def test_population_rates_agree_with_those_of_one_group() -> None:
     known = br.Rates.by("g", {"a": {"x": 0.2, "y": 0.3, "z": 0.5}}, kind="population").on(("x", "y", "z"), 3)
     sets = known.group_sets(np.array([50]))

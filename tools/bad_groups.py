@@ -179,10 +179,6 @@ CALLS = (
         "BadOption: unlisted must be 'raise' or 'free', not 'ignore'",
     ),
     BadCall(
-        "br.Rates.by('region', counts * 0, kind='counts')",
-        "BadRates: all counts of region 'north' are 0; leave them empty if nobody was surveyed in this group",
-    ),
-    BadCall(
         "br.Rates.by('region', 'missing.csv')",
         "BadFile: the file missing.csv with the rates cannot be read: No such file or directory",
     ),

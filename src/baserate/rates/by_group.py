@@ -13,10 +13,10 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.group_labels import GroupIndex, Label, group_name, label_text
 from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
+from baserate.rates.group_intervals import counted_bounds, sampled_bounds
 from baserate.rates.group_options import as_keys, as_rounding, check_numbers, check_options
 from baserate.rates.group_sets import GroupSets, check_range, check_sums, rescaled, tightened
 from baserate.rates.group_table import parse_table
-from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.summary import Summary, Table
@@ -75,6 +75,11 @@ class GroupedRates(Rates):
         parsed = parse_table(names, table, chosen)
         check_options(kind, parsed, **options)
         of = "counts" if parsed.is_counts else kind
+        if of == "counts":  # nothing is known about a group in which nobody was surveyed
+            nobody = np.where(np.isnan(parsed.low), 0.0, parsed.low).sum(axis=1, keepdims=True) == 0
+            parsed = parsed._replace(
+                low=np.where(nobody, np.nan, parsed.low), high=np.where(nobody, np.nan, parsed.high)
+            )
         if chosen is not None and parsed.classes is None and not parsed.is_one_number:
             parsed = parsed._replace(classes=chosen)
         widest = as_rounding(rounding, parsed, of)
@@ -355,12 +360,29 @@ class GroupedRates(Rates):
         if self.of == "rates":
             return self._widened()
         low, high = np.zeros_like(self.low), np.ones_like(self.high)
-        levels = self.levels
-        for i in np.flatnonzero(~np.isnan(self.low).all(axis=1)):
-            if i not in self.own:
-                size = None if sizes is None else int(sizes[i])
-                low[i], high[i] = _sampled_bounds(self, self.low[i], size, 1.0 - float(levels[i]))
+        known = ~np.isnan(self.low).all(axis=1)
+        if known.any():
+            own_sizes = None if sizes is None else np.asarray(sizes)[known]
+            low[known], high[known] = self._sampled(self.low[known], own_sizes, self.levels[known])
         return low, high
+
+    def _sampled(
+        self, numbers: FloatArray, sizes: IndexArray | None, levels: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The bounds of groups from their counts or from the rates of their populations."""
+        filled, missing = np.where(np.isnan(numbers), 0.0, numbers), np.isnan(numbers)
+        if self.of == "counts":  # a class without a count was not found in the survey
+            low, high = counted_bounds(filled.astype(np.intp), sizes, levels, self.design_effect)
+            centre = filled / filled.sum(axis=1, keepdims=True)
+            # At low confidence the intervals of whole counts may exclude the estimate itself; see Rates.from_counts.
+            return np.minimum(low, centre), np.maximum(high, centre)
+        has_rest = missing.sum(axis=1, keepdims=True) <= 1  # a single class has the rest
+        filled = np.where(missing & has_rest, 1.0 - filled.sum(axis=1, keepdims=True), filled)
+        filled = np.where(has_rest, filled / filled.sum(axis=1, keepdims=True), filled)
+        low, high = (filled, filled) if sizes is None else sampled_bounds(filled, sizes, levels)
+        unknown = missing & ~has_rest
+        low, high = np.minimum(low, filled), np.maximum(high, filled)
+        return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
 
     def _own_set(self, rates: Rates, size: int | None) -> RateSet:
         """The set of a group whose rates were given as an object, at the level that it has among all groups."""
@@ -407,28 +429,6 @@ class GroupedRates(Rates):
             return [self.own[i].describe().strip(": "), *[""] * (self.low.shape[1] - 1)]
         pairs = zip(self.low[i], self.high[i], strict=True)
         return [_cell_text(low, high) for low, high in pairs]
-
-
-def _sampled_bounds(
-    known: GroupedRates, numbers: FloatArray, size: int | None, confidence: float
-) -> tuple[FloatArray, FloatArray]:
-    """The bounds of one group from its counts or from the rates of its population."""
-    filled = np.where(np.isnan(numbers), 0.0, numbers)  # a class without a count was not found in the survey
-    if known.of == "counts":
-        counts = filled.astype(np.int64)
-        if size is None:
-            bounds = population_bounds(counts, confidence, known.design_effect)
-        else:
-            bounds = batch_bounds(counts, size, confidence, known.design_effect)
-        centre = counts / counts.sum()
-        return np.minimum(bounds[0], centre), np.maximum(bounds[1], centre)
-    missing = np.isnan(numbers)
-    if missing.sum() <= 1:  # a single class has the rest
-        filled = np.where(missing, 1.0 - filled.sum(), filled)
-        filled, missing = filled / filled.sum(), np.zeros_like(missing)
-    low, high = (filled, filled) if size is None else sampling_bounds(filled, size, confidence)
-    low, high = np.minimum(low, filled), np.maximum(high, filled)
-    return np.where(missing, 0.0, low), np.where(missing, 1.0, high)
 
 
 def _named(rates: Rates) -> tuple[Any, ...]:

@@ -78,9 +78,3 @@ def check_numbers(table: GroupTable, keys: tuple[Any, ...], of: str) -> None:
         name = f"class {quoted_name(table.classes[j])}" if table.classes is not None else f"class {j}"
         rule = "counts must be whole numbers of cases" if of == "counts" else "rates must be between 0 and 1"
         raise BadRates(f"the entry of {name} in {quoted_group(keys, labels[i])} is {low[i, j]:g}; {rule}")
-    empty = given.any(axis=1) & (np.where(given, low, 0.0).sum(axis=1) == 0)
-    if empty.any():
-        raise BadRates(
-            f"all counts of {quoted_group(keys, labels[int(empty.argmax())])} are 0; leave them empty if nobody "
-            "was surveyed in this group"
-        )
