@@ -15,7 +15,7 @@ from baserate.core.cell_start import metric_of, starting_shifts
 from baserate.core.cell_step import newton_step
 from baserate.core.cell_sums import CellDualSums
 from baserate.core.cell_system import CellSystem
-from baserate.core.contracts import SortedEngine
+from baserate.core.contracts import RowsByCell
 from baserate.core.fit import advice_on_convergence
 from baserate.core.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
 from baserate.core.partition import solve_partition
@@ -109,7 +109,7 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
     counted = Counted(dual.rows.n_rows, dual.rows.weighted)
     if dual.rows.cell_weights is not None:
         check_totals(dual.groups, dual.rows.cell_weights, counted, names)
-    rows = dual.rows.sorted_by_cell() if dual.groups.is_partition else None
+    rows = dual.rows.rows_by_cell() if dual.groups.is_partition else None
     with single_threaded_blas():
         if rows is None:
             fitted = _fit_together(dual, stop, names, counted, keep_rows=keep_rows)
@@ -120,15 +120,13 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
     return fitted
 
 
-def _fit_apart(dual: CellDual, rows: SortedEngine, stop: Stop, names: Names, *, keep_rows: bool) -> CellFit:
+def _fit_apart(dual: CellDual, rows: RowsByCell, stop: Stop, names: Names, *, keep_rows: bool) -> CellFit:
     """One margin: each group is a problem of its own."""
     try:
         found = solve_partition(dual, rows, stop, names, keep_rows=keep_rows)
     except (BadProbabilities, InfeasibleRates):
         dual.survey()  # raises first, with the right row number, if a row is the reason
         raise
-    if keep_rows:
-        rows.answer()
     result = _result(dual.with_groups(found.groups), found.survey, found.shifts, found.written)
     return replace(result, converged=found.converged, n_passes=found.n_passes, models=found.models)
 

@@ -184,6 +184,62 @@ class SolvedBlock(NamedTuple):
     written: WrittenSums
 
 
+class CellChunk(NamedTuple):
+    """Some consecutive cells of rows in memory, which are not copied.
+
+    Attributes
+    ----------
+    raw : array of shape (n, k)
+        All rows as the caller passed them.
+    weights : array of shape (n,), or None if all rows have the same weight
+    order : int array of shape (m,)
+        The numbers of the rows of the chunk, in the order of their cells.
+    starts : int array of shape (u + 1,)
+        Where the rows of each cell start in ``order``, and m.
+    first : int
+        Number of the first cell.
+    answer : array of shape (n, k)
+        Where adjusted rows go.
+    """
+
+    raw: Any
+    weights: FloatArray | None
+    order: IndexArray
+    starts: IndexArray
+    first: int
+    answer: Any
+
+
+class SolvedCells(NamedTuple):
+    """Cells that were solved and written by compiled code, each as a problem of its own whose weights sum to 1.
+
+    Attributes
+    ----------
+    cells : int array of shape (u,)
+    n_passes : int array of shape (u,)
+    shifts : array of shape (u, k)
+        0 for classes of rate 0.
+    before : array of shape (u, k)
+        Mean prediction.
+    offset, ceiling, squared_weights : array of shape (u,)
+        See :class:`SurveySums`.
+    divergence, mean, shortfall, exact_mean : arrays
+        See :class:`WrittenSums`.
+    """
+
+    cells: IndexArray
+    n_passes: IndexArray
+    shifts: FloatArray
+    before: FloatArray
+    offset: FloatArray
+    ceiling: FloatArray
+    squared_weights: FloatArray
+    divergence: FloatArray
+    mean: FloatArray
+    shortfall: FloatArray
+    exact_mean: FloatArray
+
+
 class RowPasses(ABC):
     """What is computed on a block of rows, for one row model.
 
@@ -263,6 +319,23 @@ class RowPasses(ABC):
     def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
         """The adjusted rows, and :class:`CellWrittenSums`. ``check`` is for rows that were not surveyed."""
         raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def solve_cells(
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Any, *, store: bool
+    ) -> SolvedCells | None:
+        """Solve cells that are problems of their own with exact rates; None if these passes cannot do that.
+
+        Parameters
+        ----------
+        chunk : CellChunk
+        rates : array of shape (u, k)
+        easy : bool array of shape (u,)
+            The cells to be solved. Those that turn out to be difficult are left out of the result.
+        target : Target
+        store : bool
+            Whether adjusted rows are written to ``chunk.answer``.
+        """
+        return None
 
     def measure_cells(self, block: Block, shifts: FloatArray) -> CellWrittenSums:
         """The sums of :meth:`write_cells`, where the adjusted rows are not needed."""
@@ -359,8 +432,15 @@ class Engine(ABC):
         """
         return None
 
-    def sorted_by_cell(self) -> SortedEngine | None:
-        """The same rows in the order of their cells, or None if they cannot be put in order in memory."""
+    def sorted_by_cell(self) -> Engine | None:
+        """A copy of the rows in the order of their cells, or None if they cannot be put in order in memory.
+
+        What it writes becomes the answer of this engine when :meth:`answer` of the copy is called.
+        """
+        return None
+
+    def rows_by_cell(self) -> RowsByCell | None:
+        """The rows of each cell, without a copy of all rows; None if that would be slow."""
         return None
 
     def describe(self, passes: RowPasses) -> str:
@@ -368,15 +448,22 @@ class Engine(ABC):
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
 
 
-class SortedEngine(Engine):
-    """Rows in the order of their cells. Its answer goes back to the engine from which it was made."""
+class RowsByCell(ABC):
+    """Rows in memory, and which of them belong to each cell."""
 
     starts: IndexArray
-    """Where the rows of each cell start, and the number of rows: shape (C + 1,)."""
+    """Where the rows of each cell start in the order of the cells, and the number of rows: shape (C + 1,)."""
 
     @abstractmethod
     def rows_of_cell(self, cell: int) -> Engine:
-        """An engine on the rows of one cell, with weights that sum to 1. What it writes is part of the answer."""
+        """An engine on the rows of one cell, with weights that sum to 1.
+
+        What it writes becomes part of the answer of the whole when its :meth:`Engine.answer` is called.
+        """
+
+    @abstractmethod
+    def map(self, task: Callable[[CellChunk], T]) -> Iterator[T]:
+        """Run a task on every chunk of cells, and yield the results in order."""
 
 
 def implementations(contract: type[T], own: Sequence[type[T]], method: str) -> Iterator[type[T]]:

@@ -1,29 +1,33 @@
 """One margin, with rows in memory: each group is a problem of its own.
 
-The rows are put in the order of their groups once. Each group is then solved by :func:`baserate.core.fit.fit` on its
-part of the rows, so that everything that works without groups works the same way here: hard zeros, limits at infinity,
-flat losses, bounds, balls.
+Easy groups with exact rates are solved by compiled code, which gathers the rows of a group once and keeps them in the
+cache. Each other group is solved by :func:`baserate.core.fit.fit` on its rows, so that everything that works without
+groups works the same way here: hard zeros, limits at infinity, flat losses, bounds, balls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from baserate.core.cell_dual import CellDual, CellSurvey, CellWritten
-from baserate.core.contracts import Engine, SortedEngine
+from baserate.core.contracts import CellChunk, Engine, RowsByCell, SolvedCells
 from baserate.core.dual import Dual
-from baserate.core.fit import Fit, fit_quietly
+from baserate.core.fit import EASY_PASSES, Fit, fit_quietly
 from baserate.core.group_sets import GroupSets
 from baserate.core.groups import Groups
+from baserate.core.newton import Target
 from baserate.core.row_model import RowModel, kept_classes
 from baserate.core.search import Names, Stop, known_solution
 from baserate.errors import BaserateError
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
+
+LARGEST_GROUP = 1 << 13
+"""Groups with at most so many rows are solved by compiled code, in the cache of a core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +41,23 @@ class PartitionFit:
     shifts : array of shape (G, k)
     survey : CellSurvey
     written : CellWritten
+    n_passes : int
+        The largest number of passes over the rows of a group.
     fits : dict
-        The fit of each cell that has rows.
+        The fit of each cell that was not solved by compiled code.
     """
 
     groups: Groups
     shifts: FloatArray
     survey: CellSurvey
     written: CellWritten
+    n_passes: int
     fits: Mapping[int, Fit]
 
     @property
     def converged(self) -> bool:
         """Whether all groups reached the tolerance."""
         return all(fitted.solution.converged for fitted in self.fits.values())
-
-    @property
-    def n_passes(self) -> int:
-        """The largest number of passes over the rows of a group."""
-        return max(fitted.n_passes for fitted in self.fits.values())
 
     @property
     def models(self) -> dict[int, RowModel]:
@@ -73,48 +75,95 @@ class _Sums:
         self.survey = CellSurvey(numbers(), numbers(), vectors(), numbers(), numbers(), numbers(), numbers())
         self.written = CellWritten(numbers(), vectors(), numbers(), vectors())
 
-    def put(self, cell: int, n_rows: int, weight: float, fitted: Fit) -> None:
+    def put(self, cell: int, weight: float, fitted: Fit) -> None:
         """Fill in the sums of a cell. Those of its fit are divided by its weight."""
         survey, written, into = fitted.survey, fitted.written, self.survey
-        into.n_rows[cell], into.weight[cell], into.n_zeros[cell] = n_rows, weight, survey.n_zeros
+        into.n_zeros[cell] = survey.n_zeros
         into.mean[cell], into.offset[cell] = weight * survey.mean, weight * survey.offset
         into.ceiling[cell], into.squared_weights[cell] = weight * survey.ceiling, weight**2 / survey.effective_rows
         self.written.divergence[cell], self.written.mean[cell] = weight * written.divergence, weight * written.mean
         self.written.shortfall[cell] = weight * written.shortfall
         self.written.exact_mean[cell] = weight * written.exact_mean
 
+    def put_solved(self, solved: SolvedCells, weights: FloatArray) -> None:
+        """Fill in the sums of cells that were solved by compiled code."""
+        at = solved.cells
+        w, into = weights[at], self.survey
+        into.mean[at], into.offset[at] = w[:, None] * solved.before, w * solved.offset
+        into.ceiling[at], into.squared_weights[at] = w * solved.ceiling, w**2 * solved.squared_weights
+        self.written.divergence[at], self.written.mean[at] = w * solved.divergence, w[:, None] * solved.mean
+        self.written.shortfall[at], self.written.exact_mean[at] = w * solved.shortfall, w[:, None] * solved.exact_mean
 
-def solve_partition(dual: CellDual, rows: SortedEngine, stop: Stop, names: Names, *, keep_rows: bool) -> PartitionFit:
+
+def solve_partition(dual: CellDual, rows: RowsByCell, stop: Stop, names: Names, *, keep_rows: bool) -> PartitionFit:
     """Solve each group of a single margin on its rows.
 
     Parameters
     ----------
     dual : CellDual
         With one margin, whose groups are the cells.
-    rows : SortedEngine
-        The rows of ``dual`` in the order of their cells.
+    rows : RowsByCell
+        The rows of ``dual``.
     stop : Stop
     names : tuple or None
     keep_rows : bool
     """
     groups, k = dual.groups, dual.model.n_classes
-    assert dual.rows.cell_weights is not None
-    weights, sizes = dual.rows.cell_weights, np.diff(rows.starts)
+    weights, sizes = _weights(dual), np.diff(rows.starts)
     sums, shifts = _Sums(groups.design.n_cells, k), np.zeros((groups.n_groups, k))
+    sums.survey.n_rows[:], sums.survey.weight[:] = sizes, weights
+    rest, n_passes = sizes > 0, 0
+    for solved in _sweep(dual, rows, stop, keep_rows):
+        sums.put_solved(solved, weights)
+        shifts[groups.numbers[0, solved.cells]] = solved.shifts
+        rest[solved.cells], n_passes = False, max(n_passes, int(solved.n_passes.max(initial=0)))
     found: dict[int, Fit] = {}
-    for cell in np.flatnonzero(sizes):
+    for cell in np.flatnonzero(rest).tolist():
         group = int(groups.numbers[0, cell])
-        one = _dual_of_group(dual, rows.rows_of_cell(int(cell)), group)
-        known = bool(groups.known[group]) and weights[cell] > 0
-        try:
-            fitted = fit_quietly(one, stop, names, keep_rows=keep_rows) if known else _unchanged(one, keep_rows)
-        except BaserateError as error:
-            error.args = (f"{groups.name(group)}: {error}", *error.args[1:])
-            raise
-        sums.put(int(cell), int(sizes[cell]), float(weights[cell]), fitted)
-        shifts[group][fitted.dual.model.kept_classes] = fitted.solution.point.shift
-        found[int(cell)] = fitted
-    return PartitionFit(_with_dropped_classes(groups, found), shifts, sums.survey, sums.written, found)
+        found[cell] = _fit_group(dual, rows.rows_of_cell(cell), group, stop, names, keep_rows)
+        sums.put(cell, float(weights[cell]), found[cell])
+        shifts[group][found[cell].dual.model.kept_classes] = found[cell].solution.point.shift
+        n_passes = max(n_passes, found[cell].n_passes)
+    used = _with_dropped_classes(groups, found)
+    return PartitionFit(used, shifts, sums.survey, sums.written, n_passes, found)
+
+
+def _weights(dual: CellDual) -> FloatArray:
+    assert dual.rows.cell_weights is not None  # an engine that has the rows of each cell knows their weights
+    return dual.rows.cell_weights
+
+
+def _sweep(dual: CellDual, rows: RowsByCell, stop: Stop, keep_rows: bool) -> Iterator[SolvedCells]:
+    """Solve the easy groups in compiled code, if the passes can do that."""
+    number, sets, sizes = dual.groups.numbers[0], dual.groups.sets, np.diff(rows.starts)
+    easy = (dual.groups.known & sets.are_points & ((sets.low > 0).sum(axis=1) > 1))[number]
+    easy &= (sizes > 0) & (sizes <= LARGEST_GROUP)
+    easy &= _weights(dual) > 0
+    if not easy.any() or stop.max_passes < EASY_PASSES:
+        return
+    rates, target = sets.low[number], Target(stop.tol, stop.max_passes)
+
+    def task(chunk: CellChunk) -> SolvedCells | None:
+        at = slice(chunk.first, chunk.first + len(chunk.starts) - 1)
+        return dual.passes.solve_cells(chunk, rates[at], easy[at], target, store=keep_rows)
+
+    for solved in rows.map(task):
+        if solved is not None:
+            yield solved
+
+
+def _fit_group(dual: CellDual, rows: Engine, group: int, stop: Stop, names: Names, keep_rows: bool) -> Fit:
+    """Solve one group like a problem without groups."""
+    one = _dual_of_group(dual, rows, group)
+    try:
+        known = dual.groups.known[group] and _weights(dual)[dual.groups.numbers[0] == group].any()
+        fitted = fit_quietly(one, stop, names, keep_rows=keep_rows) if known else _unchanged(one, keep_rows)
+    except BaserateError as error:
+        error.args = (f"{dual.groups.name(group)}: {error}", *error.args[1:])
+        raise
+    if keep_rows:
+        rows.answer()
+    return fitted
 
 
 def _dual_of_group(dual: CellDual, rows: Engine, group: int) -> Dual:
@@ -135,12 +184,11 @@ def _unchanged(dual: Dual, keep_rows: bool) -> Fit:
 
 def _with_dropped_classes(groups: Groups, found: Mapping[int, Fit]) -> Groups:
     """The groups with the classes and rate sets that were used in the end: nothing may predict a class."""
-    allowed, low, high = np.zeros_like(groups.allowed), groups.sets.low.copy(), groups.sets.high.copy()
+    allowed, low, high = groups.allowed.copy(), groups.sets.low.copy(), groups.sets.high.copy()
     for cell, fitted in found.items():
         group = groups.numbers[0, cell]
+        allowed[cell] = False
         allowed[cell, fitted.dual.model.kept_classes] = True
         if groups.known[group]:
             low[group], high[group] = fitted.dual.rate_set.low, fitted.dual.rate_set.high
-    empty = ~allowed.any(axis=1, keepdims=True)
-    sets = GroupSets(low, high, groups.sets.balls)
-    return replace(groups, allowed=np.where(empty, groups.allowed, allowed), sets=sets)
+    return replace(groups, allowed=allowed, sets=GroupSets(low, high, groups.sets.balls))
