@@ -397,6 +397,19 @@ def test_margins_may_hold_rates_of_all_rows_only() -> None:
     np.testing.assert_allclose(result.probs, br.adjust(P, [0.5, 0.3, 0.2]).probs, atol=1e-9)
 
 
+def test_rates_of_all_rows_as_margins_of_files_and_dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dask.dataframe as dd
+
+    margins = br.Margins(br.Rates.between({"a": 0.5}, {"a": 0.6}), {"a": 0.5, "b": 0.3, "c": 0.2})
+    expected = br.adjust(P, [0.5, 0.3, 0.2]).probs
+    monkeypatch.setattr("baserate.engines.files._HELD_VALUES", 0)
+    FRAME.to_parquet(tmp_path / "in.parquet", row_group_size=700)
+    br.adjust(tmp_path / "in.parquet", margins, out=tmp_path / "out.parquet", columns="p_*")
+    np.testing.assert_allclose(pd.read_parquet(tmp_path / "out.parquet")[["p_a", "p_b", "p_c"]], expected, atol=1e-9)
+    result = br.adjust(dd.from_pandas(FRAME, npartitions=3), margins, columns="p_*")
+    np.testing.assert_allclose(result.probs.compute(), expected, atol=1e-9)
+
+
 def test_groups_need_rates_per_group() -> None:
     with pytest.raises(BadOption, match="the rates are not given per group"):
         br.adjust(P, [0.5, 0.3, 0.2], groups=REGION)

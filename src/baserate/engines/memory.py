@@ -144,7 +144,9 @@ class MemoryEngine(Engine):
         if self._groups is None:
             return super().with_cells(cell_of_combination, n_cells)
         rows = copy.copy(self)
-        rows._cells, rows.n_cells = cell_of_combination[self._groups[1]], n_cells
+        numbers, n_combinations = self._groups[1], len(cell_of_combination)
+        are_cells = n_cells == n_combinations and np.array_equal(cell_of_combination, np.arange(n_cells))
+        rows._cells, rows.n_cells = numbers if are_cells else cell_of_combination[numbers], n_cells
         rows.cell_weights = sum_by(cell_of_combination, self._groups[0].weight, n_cells)
         return rows
 

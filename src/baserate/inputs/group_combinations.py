@@ -48,7 +48,7 @@ class Combinations(NamedTuple):
         cls, keys: Sequence[Any], columns: Sequence[CodedValues], all_rows: int, weights: FloatArray | None
     ) -> tuple[Combinations, IndexArray]:
         """The combinations of rows in memory, and the number of the combination of each row."""
-        codes, at = numbered(_stacked([column.codes for column in columns], all_rows))
+        codes, at = numbered([column.codes for column in columns], all_rows)
         n_rows = np.bincount(at, minlength=len(codes))
         weight, squared = n_rows / n_rows.sum(), n_rows / float(n_rows.sum()) ** 2
         if weights is not None:
@@ -63,8 +63,10 @@ class Combinations(NamedTuple):
         codes = []
         for part in parts:
             new = [_translation(own, known) for own, known in zip(part.values, values, strict=True)]
-            codes.append(_stacked([table[part.codes[:, j]] for j, table in enumerate(new)], len(part.codes)))
-        found, at = numbered(np.concatenate(codes))
+            codes.append(
+                np.stack([table[part.codes[:, j]] for j, table in enumerate(new)], axis=1) if new else part.codes
+            )
+        found, at = numbered(np.concatenate(codes).T, sum(len(part.codes) for part in parts))
 
         def summed(sums: list[Any]) -> FloatArray:
             return sum_by(at, np.concatenate(sums), len(found))
@@ -83,9 +85,10 @@ class Combinations(NamedTuple):
                 waiting = [cls.joined(waiting)]
         return cls.joined(waiting)
 
-    def label(self, i: int, which: Sequence[int]) -> tuple[Any, ...]:
-        """The values of combination ``i`` in some key columns; None where a value is missing."""
-        return tuple(None if self.codes[i, j] < 0 else self.values[j][self.codes[i, j]] for j in which)
+    def labels(self, at: IndexArray, which: Sequence[int]) -> list[tuple[Any, ...]]:
+        """The values of some combinations in some key columns; None where a value is missing."""
+        columns = [[None if c < 0 else self.values[j][c] for c in self.codes[at, j].tolist()] for j in which]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,26 +135,28 @@ class CombinationIndex:
         return self.order[numbers]
 
 
-def _stacked(columns: Sequence[IndexArray], n_rows: int) -> IndexArray:
-    """Columns of codes as an array, also if there are none."""
-    return np.stack([*columns, np.zeros(n_rows, dtype=np.intp)], axis=1)[:, :-1]
-
-
 def _extended(numbers: IndexArray, codes: IndexArray, n_values: int) -> IndexArray:
     """One number for the combination of the columns so far, and the value of the next one; -1 is a missing value."""
     return numbers * (n_values + 1) + codes + 1
 
 
-def numbered(codes: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """The different rows of an array of codes from -1 on, and the number of each row among them."""
-    numbers, n_numbers = np.zeros(len(codes), dtype=np.intp), 1
-    for column in codes.T:
+def numbered(columns: Sequence[IndexArray] | IndexArray, n_rows: int) -> tuple[IndexArray, IndexArray]:
+    """The different combinations of codes from -1 on, one per row of an array, and the number of each row's one.
+
+    Parameters
+    ----------
+    columns : sequence of int arrays of shape (n,)
+        May be empty.
+    n_rows : int
+    """
+    numbers, n_numbers = np.zeros(n_rows, dtype=np.intp), 1
+    for column in columns:
         n_values = int(column.max(initial=-1)) + 1
-        keys = _extended(numbers, column, n_values)
+        keys = column + 1 if n_numbers == 1 else _extended(numbers, column, n_values)
         numbers, n_numbers = _dense_numbers(keys, n_numbers * (n_values + 1))
     first = np.empty(n_numbers, dtype=np.intp)
-    first[numbers[::-1]] = np.arange(len(codes))[::-1]  # the first row of each combination
-    return codes[first], numbers
+    first[numbers] = np.arange(n_rows)  # some row of each combination
+    return np.stack([*(column[first] for column in columns), first], axis=1)[:, :-1], numbers
 
 
 def _dense_numbers(keys: IndexArray, bound: int) -> tuple[IndexArray, int]:

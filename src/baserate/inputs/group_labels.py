@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,26 +59,71 @@ def listed_groups(keys: Sequence[Any], labels: Sequence[Label], most: int = 5) -
     return shown + (f" and {len(labels) - most:,} more" if len(labels) > most else "")
 
 
-def positions_by_label(values: Iterable[Any]) -> dict[Any, int]:
-    """The position of each value in a list, by value and, where that is unambiguous, by text as well.
+class GroupNames(Sequence[str]):
+    """The names of groups, made when they are needed: few of thousands of groups are ever named."""
 
-    The text has the key ``("text", ...)``, which no value has: values of a table are not tuples of this form.
-    """
-    positions: dict[Any, int] = {}
-    by_text: dict[str, list[int]] = {}
-    for i, value in enumerate(values):
-        positions.setdefault(value, i)
-        by_text.setdefault(label_text(value), []).append(i)
-    positions |= {("text", text): found[0] for text, found in by_text.items() if len(found) == 1}
-    return positions
+    def __init__(self, labels: Sequence[Label]) -> None:
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, i: Any) -> Any:
+        return group_name(self._labels[i]) or "all rows"
 
 
-def find_value(positions: dict[Any, int], value: Any) -> int | None:
-    """The position of a value, or else of the only value with the same text; None if there is none."""
-    if not isinstance(value, Hashable):
-        return None
-    found = positions.get(value)
-    return positions.get(("text", label_text(value))) if found is None else found
+class ValueIndex:
+    """Finds values by equality, or by their text if only one value has it."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._positions: dict[Any, int] = {}
+        for i, value in enumerate(values):
+            self._positions.setdefault(value, i)
+
+    @cached_property
+    def _by_text(self) -> dict[str, int]:
+        found: dict[str, list[int]] = {}
+        for value, i in self._positions.items():
+            found.setdefault(label_text(value), []).append(i)
+        return {text: at[0] for text, at in found.items() if len(at) == 1}
+
+    def find(self, value: Any) -> int | None:
+        """The position of a value; None if it is not there or missing."""
+        if value is None or not isinstance(value, Hashable):
+            return None
+        found = self._positions.get(value)
+        return self._by_text.get(label_text(value)) if found is None else found
+
+
+class GroupIndex:
+    """Finds groups by their values in all key columns."""
+
+    def __init__(self, labels: Sequence[Label]) -> None:
+        self._groups = {label: i for i, label in enumerate(labels)}
+
+    @cached_property
+    def _columns(self) -> list[list[Any]]:
+        """The different values of each key column."""
+        return [list(dict.fromkeys(column)) for column in zip(*self._groups, strict=True)]
+
+    @cached_property
+    def _values(self) -> list[ValueIndex]:
+        return [ValueIndex(column) for column in self._columns]
+
+    def find(self, label: Label) -> int | None:
+        """The number of the group with these values; None if there is none."""
+        found = self._groups.get(label)
+        if found is not None or not self._groups:
+            return found
+        at = [index.find(value) for index, value in zip(self._values, label, strict=True)]
+        if None in at:
+            return None
+        return self._groups.get(tuple(column[i] for column, i in zip(self._columns, at, strict=True) if i is not None))
+
+    def find_all(self, labels: Sequence[Label]) -> list[int | None]:
+        """The numbers of the groups with these values."""
+        found = list(map(self._groups.get, labels))  # nearly always all of them
+        return [self.find(label) if at is None else at for at, label in zip(found, labels, strict=True)]
 
 
 def _date(value: Any) -> Any:
@@ -85,24 +131,3 @@ def _date(value: Any) -> Any:
     if not isinstance(value, datetime.datetime):
         return value
     return value.date() if value.time() == datetime.time() and value.tzinfo is None else value
-
-
-class GroupIndex:
-    """Finds the groups of rates by their values."""
-
-    def __init__(self, positions: list[dict[Any, int]], groups: dict[tuple[int, ...], int]) -> None:
-        self._positions, self._groups = positions, groups
-
-    @classmethod
-    def of(cls, labels: Sequence[Label]) -> GroupIndex:
-        """The index of the groups of some labels."""
-        values = [list(dict.fromkeys(column)) for column in zip(*labels, strict=True)]
-        positions = [positions_by_label(column) for column in values]
-        exact = [{value: i for i, value in enumerate(column)} for column in values]
-        codes = {tuple(exact[j][v] for j, v in enumerate(label)): i for i, label in enumerate(labels)}
-        return cls(positions, codes)
-
-    def find(self, label: Label) -> int | None:
-        """The number of the group with these values; None if there is none."""
-        codes = [find_value(known, value) for known, value in zip(self._positions, label, strict=True)]
-        return None if None in codes else self._groups.get(tuple(codes))  # type: ignore[arg-type]  # without None

@@ -227,7 +227,7 @@ class GroupedRates(Rates):
         given = GroupedRates.from_table(self.keys, values, classes=None, kind="rates", rounding=None, **options)
         other = given.on(known.classes, known.low.shape[1])
         sizes = None if batch_size is None else np.broadcast_to(np.asarray(batch_size), (self.n_groups,))
-        sets, positions = known.group_sets(sizes), GroupIndex.of(known.labels)
+        sets, positions = known.group_sets(sizes), GroupIndex(known.labels)
         at = [positions.find(label) for label in other.labels]
         return all(
             sets.of(i).distance(rates) <= ROUNDING for i, rates in zip(at, other.low, strict=True) if i is not None

@@ -84,18 +84,17 @@ class MarginResult:
         mean = (weight * np.where(finite, shift, 0.0)).sum(axis=0)
         return np.divide(mean, total, out=np.full(len(total), -np.inf), where=total > 0)
 
-    def find(self, label: Label) -> int | None:
-        """The number of the group with these values; None if it was not there in the fit.
+    def find(self, labels: Sequence[Label]) -> list[int | None]:
+        """The numbers of the groups with these values; None for those that were not there in the fit.
 
         If nothing was assumed about rows that are not in the table, all other rows are such rows.
         """
-        found = self._index.find(label)
-        return self._unlisted if found is None else found
+        return [self._unlisted if found is None else found for found in self._index.find_all(labels)]
 
     @cached_property
     def _index(self) -> GroupIndex:
         listed = self.labels if self._unlisted is None else self.labels[:-1]  # rows that are not in the table are last
-        return GroupIndex.of(listed)
+        return GroupIndex(listed)
 
     @property
     def _unlisted(self) -> int | None:

@@ -77,11 +77,11 @@ def _shifts(margin: MarginResult, groups: IndexArray) -> FloatArray:
 def _groups_of(margin: MarginResult, combinations: Combinations, unseen: str) -> IndexArray:
     """The number of the group of each combination; the number of all groups if it was not there in the fit."""
     which = [combinations.keys.index(key) for key in margin.keys]
-    codes, at = numbered(combinations.codes[:, which])
+    codes, at = numbered(combinations.codes[:, which].T, len(combinations.codes))
     first = np.empty(len(codes), dtype=np.intp)
     first[at] = np.arange(len(at))
-    labels = [combinations.label(i, which) for i in first.tolist()]
-    found = [margin.find(label) for label in labels]
+    labels = combinations.labels(first, which)
+    found = margin.find(labels)
     absent = [label for label, group in zip(labels, found, strict=True) if group is None]
     if absent and unseen == "raise":
         of_absent = np.array([group is None for group in found])[at]

@@ -10,7 +10,7 @@ import numpy as np
 from baserate.core.cell_design import CellDesign, Margin
 from baserate.errors import BadGroups, GroupsWarning, Option, warn
 from baserate.inputs.group_combinations import Combinations, numbered
-from baserate.inputs.group_labels import GroupIndex, Label, group_name, listed_groups
+from baserate.inputs.group_labels import GroupIndex, GroupNames, Label, listed_groups
 from baserate.rates import GroupedRates, Margins
 from baserate.support.arrays import FloatArray, IndexArray, sum_by
 
@@ -66,7 +66,7 @@ def group_design(known: Margins, combinations: Combinations, *, weighted: bool) 
         Whether rows have unequal weights.
     """
     tables = [_table(table, combinations, weighted=weighted) for table in known.tables]
-    members, cells = numbered(np.stack([table.group_of for table in tables], axis=1))
+    members, cells = numbered([table.group_of for table in tables], len(combinations.codes))
     margins = tuple(_margin(name, table) for name, table in zip(known.names, tables, strict=True))
     for table, margin in zip(tables, margins, strict=True):
         _warn_about_single_rows(table, margin)
@@ -86,11 +86,11 @@ def groups_of(known: GroupedRates, combinations: Combinations) -> tuple[IndexArr
     which = [combinations.keys.index(key) for key in known.keys]
     if not which:
         return np.zeros(len(combinations.codes), dtype=np.intp), []
-    codes, at = numbered(combinations.codes[:, which])
+    codes, at = numbered(combinations.codes[:, which].T, len(combinations.codes))
     first = np.empty(len(codes), dtype=np.intp)
     first[at] = np.arange(len(at))
-    labels, index = [combinations.label(i, which) for i in first.tolist()], GroupIndex.of(known.labels)
-    found = [index.find(label) for label in labels]
+    labels = combinations.labels(first, which)
+    found = GroupIndex(known.labels).find_all(labels)
     absent = [label for label, group in zip(labels, found, strict=True) if group is None]
     return np.array([-1 if group is None else group for group in found], dtype=np.intp)[at], absent
 
@@ -121,7 +121,7 @@ def _table(known: GroupedRates, combinations: Combinations, *, weighted: bool) -
 
 def _margin(name: str, table: _Table) -> Margin:
     sets = table.known.group_sets(table.batch_size)
-    labels = [group_name(label) for label in table.known.labels]
+    labels = GroupNames(table.known.labels)
     known = sets.known & (table.weight > 0)  # the rates of rows that do not count are no constraint
     return Margin(name, labels, sets.low, sets.high, known, sets.balls)
 
