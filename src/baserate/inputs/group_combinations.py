@@ -124,15 +124,27 @@ class CombinationIndex:
 
     def find(self, columns: Sequence[CodedValues], n_rows: int) -> IndexArray:
         """The number of the combination of each row."""
-        numbers = np.zeros(n_rows, dtype=np.intp)
+        numbers: IndexArray | None = None
         for column, known, level in zip(columns, self.positions, self.levels, strict=True):
             table = np.array([*(known.get(value, -2) for value in column.values), -1], dtype=np.intp)
-            codes = table[column.codes]
-            keys = _extended(numbers, codes, len(known))
-            numbers = np.minimum(np.searchsorted(level, keys), len(level) - 1)
-            if (level[numbers] != keys).any() or (codes == -2).any():
+            if numbers is None:  # the values of the first column are few, so they are found before the rows are
+                numbers = _found(level, table + 1)[column.codes]
+            else:
+                numbers = _found(level, _extended(numbers, table[column.codes], len(known)))
+            if numbers.min(initial=0) < 0:
                 raise BadGroups("the groups were changed while they were read; adjust the rows again")
-        return self.order[numbers]
+        return np.zeros(n_rows, dtype=np.intp) if numbers is None else self.order[numbers]
+
+
+def _found(level: IndexArray, keys: IndexArray) -> IndexArray:
+    """The positions of keys in an increasing list; -1 where they are not in it."""
+    n_keys = int(level[-1]) + 1
+    if n_keys > max(_DENSE, len(keys)):
+        at = np.minimum(np.searchsorted(level, keys), len(level) - 1)
+        return np.where(level[at] == keys, at, -1)
+    table = np.full(n_keys + 1, -1, dtype=np.intp)  # not a search: it takes longer than reading the rows
+    table[level] = np.arange(len(level))
+    return table[np.where((keys < 0) | (keys > n_keys), n_keys, keys)]
 
 
 def _extended(numbers: IndexArray, codes: IndexArray, n_values: int) -> IndexArray:
