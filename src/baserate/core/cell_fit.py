@@ -107,9 +107,9 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
         Whether the adjusted rows are wanted, and not only the shifts.
     """
     counted = Counted(dual.rows.n_rows, dual.rows.weighted)
-    if dual.rows.cell_weights is not None:
+    if dual.rows.cell_weights is not None and len(dual.design.margins) > 1:
         check_totals(dual.groups, dual.rows.cell_weights, counted, names)
-    rows = dual.rows.rows_by_cell() if dual.groups.is_partition else None
+    rows = dual.rows.rows_by_cell(dual.passes) if dual.groups.is_partition else None
     with single_threaded_blas():
         if rows is None:
             fitted = _fit_together(dual, stop, names, counted, keep_rows=keep_rows)
