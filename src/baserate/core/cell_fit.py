@@ -25,6 +25,7 @@ from baserate.errors import BadProbabilities, InfeasibleRates, NotConvergedWarni
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
+_CACHE = 1 << 18  # Bytes of sums over cells that stay in the cache while rows of any cell are added.
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -107,14 +108,18 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
         Whether the adjusted rows are wanted, and not only the shifts.
     """
     counted = Counted(dual.rows.n_rows, dual.rows.weighted)
-    if dual.rows.cell_weights is not None:
+    if dual.rows.cell_weights is not None and len(dual.design.margins) > 1:
         check_totals(dual.groups, dual.rows.cell_weights, counted, names)
-    rows = dual.rows.rows_by_cell() if dual.groups.is_partition else None
+    rows = dual.rows.rows_by_cell(dual.passes) if dual.groups.is_partition else None
     with single_threaded_blas():
-        if rows is None:
-            fitted = _fit_together(dual, stop, names, counted, keep_rows=keep_rows)
-        else:
-            fitted = _fit_apart(dual, rows, stop, names, keep_rows=keep_rows)
+        try:
+            if rows is None:
+                fitted = _fit_sorted(dual, stop, names, counted, keep_rows=keep_rows)
+            else:
+                fitted = _fit_apart(dual, rows, stop, names, keep_rows=keep_rows)
+        except (BadProbabilities, InfeasibleRates):
+            dual.survey()  # raises first, with the number of the row in the order of the caller, if a row is the reason
+            raise
     if not fitted.converged:
         _warn_not_converged(fitted, dual.model, stop)
     return fitted
@@ -122,17 +127,26 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
 
 def _fit_apart(dual: CellDual, rows: RowsByCell, stop: Stop, names: Names, *, keep_rows: bool) -> CellFit:
     """One margin: each group is a problem of its own."""
-    try:
-        found = solve_partition(dual, rows, stop, names, keep_rows=keep_rows)
-    except (BadProbabilities, InfeasibleRates):
-        dual.survey()  # raises first, with the right row number, if a row is the reason
-        raise
+    found = solve_partition(dual, rows, stop, names, keep_rows=keep_rows)
     result = _result(dual.with_groups(found.groups), found.survey, found.shifts, found.written)
     return replace(result, converged=found.converged, n_passes=found.n_passes, models=found.models)
 
 
+def _fit_sorted(dual: CellDual, stop: Stop, names: Names, counted: Counted, *, keep_rows: bool) -> CellFit:
+    """Several margins, on a copy of the rows in the order of their cells if that makes passes faster."""
+    k, n_cells = dual.model.n_classes, dual.design.n_cells
+    large = dual.passes.is_default or 8 * n_cells * k * (k + 2) > _CACHE
+    rows = dual.rows.sorted_by_cell(dual.passes) if large and n_cells > 1 else None
+    if rows is None:
+        return _fit_together(dual, stop, names, counted, keep_rows=keep_rows)
+    fitted = _fit_together(dual.with_rows(rows), stop, names, counted, keep_rows=keep_rows)
+    if keep_rows:
+        rows.answer()
+    return fitted
+
+
 def _fit_together(dual: CellDual, stop: Stop, names: Names, counted: Counted, *, keep_rows: bool) -> CellFit:
-    """Several margins, or rows that are not in memory: all groups at the same time."""
+    """Find the shifts of all groups at the same time."""
     survey = dual.survey()
     if dual.rows.cell_weights is None:
         check_totals(dual.groups, survey.weight, counted, names)

@@ -321,7 +321,7 @@ class RowPasses(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
 
     def solve_cells(
-        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Any, *, store: bool
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Any, *, store: bool, order: int = 2
     ) -> SolvedCells | None:
         """Solve cells that are problems of their own with exact rates; None if these passes cannot do that.
 
@@ -334,8 +334,21 @@ class RowPasses(ABC):
         target : Target
         store : bool
             Whether adjusted rows are written to ``chunk.answer``.
+        order : 0 or 2
+            With 2, the last step is not evaluated if the steps before predict its error; with 0 every step is.
         """
         return None
+
+    def order_by_cell(self, cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArray]:
+        """The numbers of the rows in the order of their cells, and where the rows of each cell start, (C + 1,)."""
+        from scipy.sparse import csr_array
+
+        # Row i of the matrix has one entry, in the column of its cell. Its columns are the rows of each cell. The
+        # conversion counts, which takes a tenth of the time of a sort.
+        n = len(cells)
+        by_row = csr_array((np.empty(n, dtype=np.int8), cells, np.arange(n + 1)), shape=(n, n_cells))
+        by_column = by_row.tocsc()
+        return by_column.indices.astype(np.intp, copy=False), by_column.indptr.astype(np.intp, copy=False)
 
     def measure_cells(self, block: Block, shifts: FloatArray) -> CellWrittenSums:
         """The sums of :meth:`write_cells`, where the adjusted rows are not needed."""
@@ -432,15 +445,18 @@ class Engine(ABC):
         """
         return None
 
-    def sorted_by_cell(self) -> Engine | None:
+    def sorted_by_cell(self, passes: RowPasses) -> Engine | None:
         """A copy of the rows in the order of their cells, or None if they cannot be put in order in memory.
 
         What it writes becomes the answer of this engine when :meth:`answer` of the copy is called.
         """
         return None
 
-    def rows_by_cell(self) -> RowsByCell | None:
-        """The rows of each cell, without a copy of all rows; None if that would be slow."""
+    def rows_by_cell(self, passes: RowPasses) -> RowsByCell | None:
+        """The rows of each cell, without a copy of all rows; None if that would be slow.
+
+        ``passes`` put the rows in order.
+        """
         return None
 
     def describe(self, passes: RowPasses) -> str:

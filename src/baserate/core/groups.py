@@ -73,7 +73,7 @@ class Groups:
         """The group of each cell in each margin, shape (M, C)."""
         return np.asarray(self.design.members + self.offsets[:-1, None], dtype=np.intp)
 
-    @property
+    @cached_property
     def is_partition(self) -> bool:
         """Whether there is one margin, and each of its groups is one cell."""
         return len(self.numbers) == 1 and len(np.unique(self.numbers[0])) == self.design.n_cells
@@ -104,6 +104,9 @@ class Groups:
 
     @cached_property
     def _components(self) -> tuple[IndexArray, IndexArray, int]:
+        if self.is_partition:
+            of_cell = np.where(self.known[self.numbers[0]], self.numbers[0], -1)
+            return of_cell, np.arange(self.n_groups), self.n_groups
         from scipy.sparse import block_array, csr_array
         from scipy.sparse.csgraph import connected_components
 

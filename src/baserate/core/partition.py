@@ -24,7 +24,9 @@ from baserate.core.row_model import RowModel, kept_classes
 from baserate.core.search import Names, Stop, known_solution
 from baserate.errors import BaserateError
 from baserate.rates.sets import RateSet
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import BoolArray, FloatArray
+
+_FEW_GROUPS = 20  # So many difficult groups are solved one by one. Of more, most only need one more step.
 
 LARGEST_GROUP = 1 << 13
 """Groups with at most so many rows are solved by compiled code, in the cache of a core."""
@@ -113,10 +115,12 @@ def solve_partition(dual: CellDual, rows: RowsByCell, stop: Stop, names: Names, 
     sums, shifts = _Sums(groups.design.n_cells, k), np.zeros((groups.n_groups, k))
     sums.survey.n_rows[:], sums.survey.weight[:] = sizes, weights
     rest, n_passes = sizes > 0, 0
-    for solved in _sweep(dual, rows, stop, keep_rows):
-        sums.put_solved(solved, weights)
-        shifts[groups.numbers[0, solved.cells]] = solved.shifts
-        rest[solved.cells], n_passes = False, max(n_passes, int(solved.n_passes.max(initial=0)))
+    for order in (2, 0):
+        if order == 2 or rest.sum() > _FEW_GROUPS:
+            for solved in _sweep(dual, rows, stop, keep_rows, rest, order):
+                sums.put_solved(solved, weights)
+                shifts[groups.numbers[0, solved.cells]] = solved.shifts
+                rest[solved.cells], n_passes = False, max(n_passes, int(solved.n_passes.max(initial=0)))
     found: dict[int, Fit] = {}
     for cell in np.flatnonzero(rest).tolist():
         group = int(groups.numbers[0, cell])
@@ -133,11 +137,13 @@ def _weights(dual: CellDual) -> FloatArray:
     return dual.rows.cell_weights
 
 
-def _sweep(dual: CellDual, rows: RowsByCell, stop: Stop, keep_rows: bool) -> Iterator[SolvedCells]:
-    """Solve the easy groups in compiled code, if the passes can do that."""
+def _sweep(
+    dual: CellDual, rows: RowsByCell, stop: Stop, keep_rows: bool, rest: BoolArray, order: int
+) -> Iterator[SolvedCells]:
+    """Solve the easy groups among those that are left, in compiled code if the passes can do that."""
     number, sets, sizes = dual.groups.numbers[0], dual.groups.sets, np.diff(rows.starts)
     easy = (dual.groups.known & sets.are_points & ((sets.low > 0).sum(axis=1) > 1))[number]
-    easy &= (sizes > 0) & (sizes <= LARGEST_GROUP)
+    easy &= rest & (sizes <= LARGEST_GROUP)
     easy &= _weights(dual) > 0
     if not easy.any() or stop.max_passes < EASY_PASSES:
         return
@@ -145,7 +151,7 @@ def _sweep(dual: CellDual, rows: RowsByCell, stop: Stop, keep_rows: bool) -> Ite
 
     def task(chunk: CellChunk) -> SolvedCells | None:
         at = slice(chunk.first, chunk.first + len(chunk.starts) - 1)
-        return dual.passes.solve_cells(chunk, rates[at], easy[at], target, store=keep_rows)
+        return dual.passes.solve_cells(chunk, rates[at], easy[at], target, store=keep_rows, order=order)
 
     for solved in rows.map(task):
         if solved is not None:

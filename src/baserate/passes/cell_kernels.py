@@ -36,7 +36,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import from_dtype, njit, types
+from numba.extending import intrinsic
 
 from baserate.passes import fused_kernels
 from baserate.passes.fused_kernels import (
@@ -71,6 +73,7 @@ from baserate.passes.fused_kernels import (
 )
 
 _LANES = 64
+_AHEAD = 96  # Rows that are fetched into the cache before they are needed.
 _ABSENT = -1e300  # The dual point of a class that must not get probability.
 
 _advance = njit(**_OPTIONS)(fused_kernels._advance)
@@ -103,14 +106,23 @@ def _sum_run(a, w, first, stop, mean):
 
 
 @_part
-def _edges_of_run(h, w, first, stop, edges):
-    """Add ``sum_r w_r h_cr h_dr`` to ``edges[c, d]`` for each pair of classes ``c > d``."""
+def _edges_of_run(h, w, first, stop, scaled, edges):
+    """Add ``sum_r w_r h_cr h_dr`` to ``edges[c, d]`` for each pair of classes ``c > d``. ``scaled`` is scratch."""
     for c in range(1, h.shape[0]):
-        for d in range(c):
+        for r in range(first, stop):
+            scaled[r] = h[c, r] * w[r]
+        for d in range(0, c - 1, 2):  # two classes at a time, so that ``scaled`` is read half as often
+            one, two = 0.0, 0.0
+            for r in range(first, stop):
+                one += scaled[r] * h[d, r]
+                two += scaled[r] * h[d + 1, r]
+            edges[c, d] += one
+            edges[c, d + 1] += two
+        if c % 2:
             total = 0.0
             for r in range(first, stop):
-                total += w[r] * h[c, r] * h[d, r]
-            edges[c, d] += total
+                total += scaled[r] * h[c - 1, r]
+            edges[c, c - 1] += total
 
 
 @_part
@@ -301,7 +313,7 @@ def _cell_log_pass(
             _values_of_run(log_z, w, first, stop, centre[q], sums[q])
             _sum_run(a, w, first, stop, mean[q])
             if todo & CURVATURE:
-                _edges_of_run(a, w, first, stop, edges[q])
+                _edges_of_run(a, w, first, stop, spare, edges[q])
             if rounded is not None and todo & WRITE:
                 m = stop - first
                 for c in range(k):
@@ -374,41 +386,108 @@ def _cell_brier_pass(
             first = 0
             while first < size:
                 stop, q = _end_of_run(of_lane, first, size), of_lane[first]
-                _edges_of_run(a, count, first, stop, edges[q])
+                _edges_of_run(a, count, first, stop, theta, edges[q])
                 first = stop
     return DONE
 
 
-@_part
-def _gather(raw, weights, order, keep, n_kept, smoothing, tolerance, tile, row_sum, w, before):
-    """Fill a tile with the kept classes of the rows of a group; False if a row is not a valid prediction.
+def _prefetch(write):
+    """A function for compiled code that fetches an entry of a matrix into the cache without waiting for it."""
 
-    The weights become those within the group. ``before`` gets the mean prediction of all classes.
+    def generate(context, builder, signature, arguments):
+        matrix = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.ptrtoint(matrix.data, arguments[1].type)
+        for axis in range(2):
+            stride = builder.extract_value(matrix.strides, axis)
+            address = builder.add(address, builder.mul(arguments[1 + axis], stride))
+        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], fnty=function_type)
+        near, is_data = integer(3), integer(1)
+        builder.call(function, [builder.inttoptr(address, pointer), integer(write), near, is_data])
+        return context.get_dummy_value()
+
+    return intrinsic(lambda _, matrix, row, column: (types.void(matrix, types.intp, types.intp), generate))
+
+
+_fetch_to_read, _fetch_to_write = _prefetch(0), _prefetch(1)
+
+
+@_part
+def _gather(raw, weights, order, first, stop, smoothing, tolerance, tile, row_sum, smallest, w, before, rows):
+    """Fill a tile with the rows ``order[first:stop]`` of a group; False if one is not a valid prediction.
+
+    The weights become those within the group. ``before`` gets the mean prediction. Rows of the next group, and the
+    places where the adjusted rows go, are fetched into the cache on the way, because the rows of a group are scattered
+    in memory.
     """
-    m, k = len(order), raw.shape[1]
+    m, k = stop - first, raw.shape[1]
+    step = 1 if raw.strides[0] < raw.strides[1] else max(k - 1, 1)  # the columns of a row lie together, or each apart
+    for r in range(m):
+        i, ahead = order[first + r], order[min(first + r + _AHEAD, len(order) - 1)]
+        for j in range(0, k, step):
+            _fetch_to_read(raw, ahead, j)
+            if len(rows) > 0:
+                _fetch_to_write(rows, i, j)
+        for j in range(k):
+            tile[j, r] = raw[i, j]
+        w[r] = weights[i] if len(weights) > 0 else 1.0
     total, n_invalid = 0.0, 0
     for r in range(m):
-        i = order[r]
-        w[r] = weights[i] if len(weights) > 0 else 1.0
+        row_sum[r] = 0.0
+        smallest[r] = 1.0
         total += w[r]
-        row, lowest = 0.0, 0.0
-        for j in range(k):
-            row += raw[i, j]
-            lowest = min(lowest, np.float64(raw[i, j]))
-        valid = abs(row - 1.0) <= tolerance and row > _SMALL and row < _LARGE
-        n_invalid += not (valid and lowest >= 0.0)
-        row_sum[r] = row
-    if n_invalid > 0 or not total > 0.0:
-        return False
+    for j in range(k):
+        for r in range(m):
+            row_sum[r] += tile[j, r]
+            smallest[r] = tile[j, r] if tile[j, r] < smallest[r] else smallest[r]
     scale = 1.0 / (1.0 + k * smoothing)
     for r in range(m):
-        w[r] /= total
+        valid_sum = abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE
+        n_invalid += not (valid_sum and smallest[r] >= 0.0)
         row_sum[r] = scale / row_sum[r]
-        for j in range(k):
-            before[j] += w[r] * (raw[order[r], j] * row_sum[r] + smoothing * scale)
-        for c in range(n_kept):
-            tile[c, r] = raw[order[r], keep[c]] * row_sum[r] + smoothing * scale
+        smallest[r] = smallest[r] * row_sum[r] + smoothing * scale
+        w[r] /= total
+    if n_invalid > 0 or not total > 0.0:
+        return False
+    for j in range(k):
+        mean = 0.0
+        for r in range(m):
+            tile[j, r] = tile[j, r] * row_sum[r] + smoothing * scale
+            mean += w[r] * tile[j, r]
+        before[j] = mean
     return True
+
+
+@_part
+def _survey_group(brier, tile, lowest, w, keep, sums):
+    """What a survey sums besides the mean; then move the kept classes to the top of the tile.
+
+    ``lowest`` has the smallest probability of each row.
+    """
+    k, m = tile.shape
+    for c in range(N_SUMS):
+        sums[c] = 0.0
+    if brier:
+        for j in range(k):
+            squares = 0.0
+            for r in range(m):
+                squares += w[r] * tile[j, r] * tile[j, r]
+            sums[OFFSET] += squares
+    least = 2.0
+    for r in range(m):
+        v = lowest[r]
+        if v == 0.0:  # hard zeros are rare, so only rows that have any are searched for their smallest positive one
+            v = 2.0
+            for j in range(k):
+                sums[ZEROS] += tile[j, r] == 0.0
+                v = tile[j, r] if 0.0 < tile[j, r] < v else v
+        least = v if v < least else least
+    sums[LOWEST] = least
+    for c in range(len(keep)):
+        if keep[c] != c:
+            for r in range(m):
+                tile[c, r] = tile[keep[c], r]
 
 
 @_part
@@ -444,7 +523,7 @@ def _group_pass_log(tile, a, w, lane, bits, spare_bits, prepared, centre, todo, 
             return False
     _sum_run(a, w, 0, m, mean)
     if todo & CURVATURE:
-        _edges_of_run(a, w, 0, m, edges)
+        _edges_of_run(a, w, 0, m, lane[2], edges)
     if rounded is not None and todo & WRITE:
         _round_log_tile(a, w, log_z, centre, lane[3], lane[2], z, rounded, sums)
     return True
@@ -475,7 +554,7 @@ def _group_pass_brier(tile, a, w, lane, prepared, todo, mean, edges, sums, round
         for c in range(k):
             for r in range(m):
                 a[c, r] = 1.0 if a[c, r] > 0.0 else 0.0
-        _edges_of_run(a, count, 0, m, edges)
+        _edges_of_run(a, count, 0, m, theta, edges)
     if todo & WRITE:
         if rounded is not None:
             _round_tile(a)
@@ -509,32 +588,32 @@ def _sweep(
     for g in range(n_groups):
         if easy[g]:
             largest = max(largest, starts[g + 1] - starts[g])
-    tile, a, w, lane = np.empty((k, largest)), np.empty((k, largest)), np.empty(largest), np.empty((4, largest))
+    # Flat arrays, because a part of the columns of a matrix is not contiguous, and loops over it are not vectorized.
+    tile, a, w, lane = np.empty(k * largest), np.empty(k * largest), np.empty(largest), np.empty(4 * largest)
     keep, target, shift, prepared = np.empty(k, np.int64), np.empty(k), np.empty(k), np.empty(k)
     kept_before, kept_mean, kept_rounded = np.empty(k), np.empty(k), np.empty(k)
     edges, work, state = np.empty((k, k)), np.empty((k + 3, k)), np.empty(N_STATE)
     for g in range(n_groups):
         if not easy[g]:
             continue
-        of, q = order[starts[g] : starts[g + 1]], 0
-        m = len(of)
+        first, stop, q = starts[g], starts[g + 1], 0
+        m = stop - first
+        ww, lanes, x = w[:m], lane[: 4 * m].reshape(4, m), tile[: k * m].reshape(k, m)
+        ok = _gather(
+            raw, weights, order, first, stop, smoothing, tolerance, x, lanes[0], lanes[1], ww, before[g],
+            rows if store else rows[:0],
+        )  # fmt: skip
         for j in range(k):
-            before[g, j] = 0.0
             if rates[g, j] > 0.0:
                 keep[q] = j
                 target[q] = rates[g, j]
+                kept_before[q] = before[g, j]
+                shift[q] = 0.0
                 q += 1
-        x, b, ww = tile[:q, :m], a[:q, :m], w[:m]
-        ok = _gather(raw, weights, of, keep, q, smoothing, tolerance, x, lane[0, :m], ww, before[g])
-        for c in range(N_SUMS):
-            sums[g, c] = 0.0
-        sums[g, LOWEST] = 2.0
         if ok:
-            for c in range(q):
-                kept_before[c] = 0.0
-                shift[c] = 0.0
-            _survey_run(x, ww, 0, m, kept_before, sums[g])
+            _survey_group(brier, x, lanes[1], ww, keep[:q], sums[g])
             squared_weights[g] = _add_run(ww, ww, 0, m)
+            x, b = x[:q], a[: q * m].reshape(q, m)
         todo, passes = SURVEY if ok else NOT_EASY, 1
         for c in range(N_STATE):
             state[c] = 0.0
@@ -546,12 +625,12 @@ def _sweep(
                         kept_rounded[c] = 0.0
                 if brier:
                     ok = _group_pass_brier(
-                        x, b, ww, lane[:, :m], prepared, todo, kept_mean[:q], edges[:q, :q], sums[g],
+                        x, b, ww, lanes, prepared, todo, kept_mean[:q], edges[:q, :q], sums[g],
                         None if rounded is None else kept_rounded[:q],
                     )  # fmt: skip
                 else:
                     ok = _group_pass_log(
-                        x, b, ww, lane[:, :m], lane[0, :m].view(np.int64), lane[2, :m].view(np.int64), prepared,
+                        x, b, ww, lanes, lanes[0].view(np.int64), lanes[2].view(np.int64), prepared,
                         state[fused_kernels.CENTRE], todo, kept_mean[:q], edges[:q, :q], sums[g],
                         None if rounded is None else kept_rounded[:q],
                     )  # fmt: skip
@@ -572,7 +651,23 @@ def _sweep(
                 if rounded is not None:
                     rounded[g, keep[c]] = kept_rounded[c]
             if store:
-                _scatter(b, of, keep, q, rows)
+                _scatter(b, order[first:stop], keep, q, rows)
+
+
+def _count(cells, counts):
+    """Count the rows of each cell."""
+    for i in range(len(cells)):
+        counts[cells[i]] += 1
+    return DONE
+
+
+def _place(cells, first, places, order):
+    """Put the numbers of rows, the first of which is ``first``, to the next places of their cells."""
+    for i in range(len(cells)):
+        c = cells[i]
+        order[places[c]] = first + i
+        places[c] += 1
+    return DONE
 
 
 @functools.cache
@@ -603,6 +698,14 @@ def compiled_pass(name: str, dtype: np.dtype[Any], answer_dtype: np.dtype[Any]) 
         types.none if answer_dtype == np.float64 else _vectors(False, 2),
     )
     return _from_cache_or_compiler(_named(_cell_log_pass if name == "log" else _cell_brier_pass), signature)
+
+
+@functools.cache
+def compiled_sort() -> tuple[Callable[..., int], Callable[..., int]]:
+    """The two compiled parts of a sort by counting."""
+    fixed, vector = _vectors(True, 1, types.int64), _vectors(False, 1, types.int64)
+    count = _from_cache_or_compiler(_named(_count), (fixed, vector))
+    return count, _from_cache_or_compiler(_named(_place), (fixed, types.int64, vector, vector))
 
 
 @functools.cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -15,7 +17,8 @@ from baserate.core.contracts import Block, CellChunk, SolvedCells
 from baserate.core.fit import EASY_PASSES
 from baserate.core.newton import TRUST_REGION, Target, relative_tolerance
 from baserate.losses.base import laplacians
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.threads import cores
 
 _ABSENT = -1e300  # The Brier kernel's mark of a class that must not get probability.
 
@@ -138,7 +141,7 @@ class CellKernel:
         return np.asarray(pull - sums[:, kernels.VALUE] + sums[:, kernels.MOVED])
 
     def solve(
-        self, chunk: CellChunk, rates: FloatArray, easy: NDArray[np.bool_], target: Target, *, store: bool
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Target, *, store: bool, order: int
     ) -> SolvedCells:
         """Solve the groups of a chunk that are marked as easy, each for its own exact rates."""
         kernels, (n, k) = cell_kernels(), rates.shape
@@ -146,9 +149,12 @@ class CellKernel:
         sums, n_passes, solved = np.zeros((n, kernels.N_SUMS)), np.zeros(n, dtype=np.int64), easy.copy()
         rounded, squared = None if self.answer_dtype == np.float64 else np.zeros((n, k)), np.zeros(n)
         weights = np.zeros(0) if chunk.weights is None else chunk.weights
+        rules = TRUST_REGION.copy()
+        if not order:
+            rules[kernels.fused_kernels.SAFETY] = np.inf
         kernels.compiled_sweep(self.dtype, self.answer_dtype)(
             self.loss == "brier", chunk.raw, weights, chunk.order, chunk.starts, solved, rates, self.smoothing,
-            self.tolerance, TRUST_REGION, target.tol, relative_tolerance(target.tol), EASY_PASSES, store,
+            self.tolerance, rules, target.tol, relative_tolerance(target.tol), EASY_PASSES, store,
             shifts, before, mean, sums, squared, n_passes, chunk.answer, rounded,
         )  # fmt: skip
         at, returned = np.flatnonzero(solved), mean if rounded is None else rounded
@@ -160,9 +166,26 @@ class CellKernel:
             offset = sums[at, kernels.OFFSET]
             ceiling = 1.0 - 2.0 * np.where(zeros > 0, 0.0, lowest) + offset
         return SolvedCells(
-            at + chunk.first, n_passes[at], shifts[at], before[at], offset, ceiling, squared[at], divergence, returned[at],
-            sums[at, kernels.SHORT], mean[at],
+            at + chunk.first, n_passes[at], shifts[at], before[at], offset, ceiling, squared[at], divergence,
+            returned[at], sums[at, kernels.SHORT], mean[at],
         )  # fmt: skip
+
+
+def order_by_cell(cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArray]:
+    """The numbers of the rows in the order of their cells, and where the rows of each cell start.
+
+    A sort by counting, in which each thread has a part of the rows.
+    """
+    count, place = cell_kernels().compiled_sort()
+    pieces = np.linspace(0, len(cells), cores() + 1).astype(np.int64)
+    parts = [cells[first:stop] for first, stop in itertools.pairwise(pieces)]
+    counts, order = np.zeros((len(parts), n_cells), dtype=np.int64), np.empty(len(cells), dtype=np.int64)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(count, parts, counts))
+        starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+        places = starts[:-1] + np.cumsum(counts, axis=0) - counts
+        list(pool.map(place, parts, pieces, places, itertools.repeat(order)))
+    return order, starts
 
 
 @functools.cache

@@ -38,9 +38,9 @@ from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
-from baserate.passes.numba_cells import CellKernel
+from baserate.passes.numba_cells import CellKernel, order_by_cell
 from baserate.passes.numpy_passes import NumpyPasses
-from baserate.support.arrays import BoolArray, FloatArray, rows_per_block
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray, rows_per_block
 
 LARGE_VALUES = 100_000
 """Inputs with so many values use kernels by default, even if they have to be compiled first."""
@@ -250,13 +250,16 @@ class NumbaPasses(RowPasses):
         return WrittenBlock(rows, self._cells.written_sums(done, shifts))
 
     def solve_cells(
-        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Target, *, store: bool
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Target, *, store: bool, order: int = 2
     ) -> SolvedCells | None:
         if not self._writes_rows:
             return None
-        if chunk.answer.dtype != self._cells.answer_dtype:
-            return None
-        return self._cells.solve(chunk, rates, easy, target, store=store)
+        return self._cells.solve(chunk, rates, easy, target, store=store, order=order)
+
+    def order_by_cell(self, cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArray]:
+        if cells.dtype != np.int64 or not cells.flags.c_contiguous:
+            return super().order_by_cell(cells, n_cells)
+        return order_by_cell(cells, n_cells)
 
     @property
     def _cells(self) -> CellKernel:
