@@ -36,6 +36,8 @@ SEARCHES = [
     ("monthly", "guides/monthly-batches"),
     ("survey", "guides/survey-counts"),
     ("parquet", "guides/parquet-larger-than-memory"),
+    ("groups", "groups"),
+    ("margins", "groups"),
     ("larger than memory", "guides/parquet-larger-than-memory"),
     ("calibration", "guides/wrap-a-fitted-model"),
     ("FrozenEstimator", "guides/wrap-a-fitted-model"),

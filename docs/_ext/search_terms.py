@@ -36,6 +36,7 @@ TERMS = {
     "multilabel": ["multi-label", "multilabel"],
     "zeros": ["zeros", "logits"],
     "uncertain-rates": ["bounds", "confidence"],
+    "groups": ["groups", "per group", "margins"],
     "comparing": ["labelled rows"],
     "comparison": ["QuaPy", "probcal", "POT", "netcal"],
     "displays": ["pictures", "plot"],

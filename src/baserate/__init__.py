@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from baserate import errors, losses
 from baserate.adjust import additive, adjust, adjust_many, multiplicative, prior_adjust
-from baserate.adjustment import Adjustment, load
+from baserate.adjustment import Adjustment, GroupedAdjustment, load
 from baserate.analysis import shifts, theory
 from baserate.analysis.advise import Advice, advise
 from baserate.analysis.compare import compare
@@ -20,6 +20,7 @@ from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays import (
     ComparisonDisplay,
     GeometryDisplay,
+    GroupRatesDisplay,
     MovementDisplay,
     RatesDisplay,
     RateSensitivityDisplay,
@@ -28,7 +29,7 @@ from baserate.displays import (
 )
 from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
 from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
-from baserate.rates import Rates
+from baserate.rates import Margins, Rates
 from baserate.result.certificate import Certificate
 from baserate.tables import Files
 
@@ -48,7 +49,10 @@ __all__ = [
     "ComparisonDisplay",
     "Files",
     "GeometryDisplay",
+    "GroupRatesDisplay",
+    "GroupedAdjustment",
     "InfeasibleRates",
+    "Margins",
     "MovementDisplay",
     "MultilabelAdjustment",
     "MultilabelCertificate",

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.adjustment import Adjustment
+from baserate.adjustment import Adjustment, as_adjustment
 from baserate.errors import BadOption, BaserateError
 from baserate.losses.base import Loss
 from baserate.passes.choice import kernels_for_batches
@@ -26,6 +26,7 @@ def adjust(
     *,
     loss: str | Loss = "log",
     bounded: bool = True,
+    groups: Any = None,
     sample_weight: ArrayLike | str | None = None,
     from_logits: bool = False,
     normalize: bool = False,
@@ -58,11 +59,15 @@ def adjust(
         classes. A dict or a pandas Series is matched by class name, in any order. If one class is missing from it, this
         class gets the rest. If several are missing, only the sum of their rates is determined. If the rates are not
         known exactly, pass a :class:`baserate.Rates`: bounds, a distance from given rates, or the counts of a survey.
+        Rates per group are :meth:`baserate.Rates.by`, or several tables as :class:`baserate.Margins`.
     loss : str or Loss, default "log"
         The loss that should fall: ``"log"``, ``"brier"``, ``"spherical"``, ``"ranked"`` or a loss from ``br.losses``.
     bounded : bool, default True
         ``True`` is bounded general adjustment (BGA). ``False`` is unbounded general adjustment (UGA), whose entries can
         be below 0 or above 1. For losses that are defined only for positive probabilities, both are the same.
+    groups : dataframe, dict of arrays or array, optional
+        For rates per group: the columns that say to which group each row belongs; one array if there is one such
+        column. Not needed if ``probs`` is a dataframe or files with these columns.
     sample_weight : array-like of shape (n,), or str, optional
         Weights of the rows in the mean; for files, the name of a column.
     from_logits : bool, default False
@@ -99,6 +104,7 @@ def adjust(
     Returns
     -------
     Adjustment
+        For rates per group, a :class:`GroupedAdjustment`.
 
     Raises
     ------
@@ -132,6 +138,7 @@ def adjust(
         rates,
         loss=loss,
         bounded=bounded,
+        groups=groups,
         sample_weight=sample_weight,
         from_logits=from_logits,
         normalize=normalize,
@@ -144,7 +151,7 @@ def adjust(
         max_passes=max_passes,
         progress=progress,
     )
-    return Adjustment.of(result)
+    return as_adjustment(result)
 
 
 _ARGUMENTS = frozenset(inspect.signature(adjust).parameters)
@@ -316,7 +323,7 @@ def _adjust_batch(batch: Any, options: Mapping[str, Any], kernels: str) -> Adjus
         raise TypeError(f"adjust_many() got an unexpected option {unknown[0]!r}; it takes the options of adjust()")
     if missing := [name for name in ("probs", "rates") if name not in arguments]:
         raise BadOption(f"the problem has no {' and no '.join(missing)}")
-    return Adjustment.of(adjusted(**arguments, kernels=kernels))
+    return as_adjustment(adjusted(**arguments, kernels=kernels))
 
 
 def _n_values(batch: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -17,8 +17,9 @@ from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.report import write_report
 from baserate.result import saving
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
-from baserate.solving import apply_shift, solve_again
+from baserate.solving import apply_group_shifts, apply_shift, solve_again, solve_groups_again
 
 
 class Adjustment(Result):
@@ -104,23 +105,28 @@ class Adjustment(Result):
         >>> result.apply([0.5, 0.5]).round(3)
         array([0.241, 0.759])
         """
+        source, options = self._new_rows(
+            new_probs, from_logits, normalize, whole, columns=columns, out=out, dtype=dtype, progress=progress
+        )
+        return apply_shift(self, source, **options)
+
+    def _new_rows(
+        self, probs: Any, from_logits: bool | None, normalize: bool, whole: bool, **given: Any
+    ) -> tuple[RowSource, dict[str, bool]]:
+        """Rows to which the shift is applied, and how they are read and returned."""
         logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
         source = RowSource(
-            probs=new_probs,
+            probs=probs,
             from_logits=logits,
-            columns=columns,
-            out=out,
-            dtype=dtype,
-            progress=progress,
             argument="new_probs",
             named_classes=self.classes,
             fitted=True,
             fitted_form=self.form,
             one_column=self.one_column,
+            **given,
         )
-        return apply_shift(
-            self, source, from_logits=logits, normalize=as_flag("normalize", normalize), whole=as_flag("whole", whole)
-        )
+        flags = {"normalize": as_flag("normalize", normalize), "whole": as_flag("whole", whole)}
+        return source, {"from_logits": logits, **flags}
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.
@@ -175,6 +181,89 @@ class Adjustment(Result):
         saving.save(self, path)
 
 
+class GroupedAdjustment(GroupedResult, Adjustment):
+    """Predictions that were adjusted to rates per group, and the shifts that can adjust further rows.
+
+    It has the attributes of :class:`Adjustment`. ``rates``, ``wanted`` and ``before`` are means over all rows, and
+    ``shift`` has one array per margin.
+
+    Attributes
+    ----------
+    groups : GroupsResult
+        What :meth:`by_group` shows, as arrays.
+
+    Examples
+    --------
+    >>> import baserate as br
+    >>> rates = br.Rates.by("region", {"north": 0.1, "south": 0.3})
+    >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
+    >>> table = result.by_group()
+    >>> table[["region", "n_rows", "before", "wanted", "achieved"]].round(3).to_dict("list")
+    {'region': ['north', 'south'], 'n_rows': [2, 2], 'before': [0.3, 0.2], 'wanted': [0.1, 0.3], 'achieved': [0.1, 0.3]}
+    >>> result.apply([0.5], groups=["south"]).round(3)
+    array([0.642])
+    """
+
+    @classmethod
+    def of(cls, result: Result) -> GroupedAdjustment:
+        """The adjustment with the values of a result."""
+        return cls(**{field.name: getattr(result, field.name) for field in fields(GroupedResult)})
+
+    def apply(
+        self,
+        new_probs: Any,
+        *,
+        groups: Any = None,
+        unseen: str = "raise",
+        from_logits: bool | None = None,
+        normalize: bool = False,
+        columns: str | Sequence[Any] | None = None,
+        whole: bool = False,
+        out: Any = None,
+        dtype: Any = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Adjust other rows by the shifts of their groups.
+
+        Nothing is guaranteed for rows other than the fitted ones: neither their means nor a lower loss. Use it for rows
+        of the same groups from the same population.
+
+        Parameters
+        ----------
+        new_probs, from_logits, normalize, columns, whole, out, dtype, progress
+            As in :meth:`Adjustment.apply`.
+        groups : dataframe, dict of arrays or array, optional
+            The groups of the new rows, as in :func:`baserate.adjust`.
+        unseen : "raise" or "pooled", default "raise"
+            What is done about rows of groups that were not there in the fit: an error, or they get the mean shift of
+            all groups, by their weights.
+        """
+        source, options = self._new_rows(
+            new_probs, from_logits, normalize, whole, columns=columns, out=out, dtype=dtype, progress=progress
+        )
+        source = replace(source, groups=groups)
+        return apply_group_shifts(self, source, unseen=unseen, **options)
+
+    def what_if(self, rates: Any) -> GroupedAdjustment:
+        """Adjust the same rows to other rates of the same groups.
+
+        The predictions are read again, so they must not have been changed in place since.
+
+        Parameters
+        ----------
+        rates : Rates, Margins or table
+            Other rates by the same columns. A table is enough if there is one margin; see :meth:`Rates.by`.
+        """
+        if self.source is None:
+            raise BaserateError("this adjustment has a shift but no rows; call adjust(probs, rates) instead")
+        return type(self).of(solve_groups_again(self, rates))
+
+
+def as_adjustment(result: Result) -> Adjustment:
+    """The adjustment with the values of a result, with or without groups."""
+    return GroupedAdjustment.of(result) if isinstance(result, GroupedResult) else Adjustment.of(result)
+
+
 def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustment:
     """Read an adjustment that :meth:`Adjustment.save` wrote.
 
@@ -190,4 +279,4 @@ def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustmen
     BadFile
         If the file is not a saved adjustment, has another version, or was changed.
     """
-    return saving.load(Adjustment, path, loss)
+    return saving.load(Adjustment, GroupedAdjustment, path, loss)

@@ -72,6 +72,10 @@ class BadOption(BaserateError):
     """An option has an invalid value."""
 
 
+class BadGroups(BaserateError):
+    """The groups of the rows do not match the rates per group."""
+
+
 class BadLoss(BaserateError):
     """The loss is unknown, or its generator does not define a proper loss."""
 
@@ -127,6 +131,20 @@ class InfeasibleRates(BaserateError):
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process boundaries. By default only the message would, and the constructor needs the rest.
         return type(self), (*self.args, self.classes, self.reachable, self.wanted), {"options": self.options}
+
+
+class GroupsWarning(UserWarning):
+    """Rates per group are probably not what was meant: a group has rates but no rows, or a single row.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        The options that the message mentions.
+    """
+
+    def __init__(self, message: str = "", *, options: Iterable[Option] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
 
 
 class NotAdaptedWarning(UserWarning):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from baserate.core.contracts import Block, Engine, total
+from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.row_model import RowModel
 from baserate.errors import BaserateError
+from baserate.passes import choose_passes
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
+from baserate.solving.cell_writer import CellWriter
 from baserate.support.arrays import FloatArray
 
 _EXTREME = 10  # Rows that are shown because they changed most.
@@ -93,7 +97,7 @@ def row_changes(result: Result) -> RowChanges:
     stride = -(-engine.n_rows // _SAMPLED)
     parts: list[_Part] = []
     extremes: list[_Candidate] = []
-    for part in engine.map(partial(_changes, result.model, result.dual_shift, stride)):
+    for part in engine.map(partial(_changes, result.model, _adjuster(result, engine), stride)):
         extremes = heapq.nlargest(_EXTREME, [*extremes, *part.candidates], key=lambda one: (one.divergence, -one.row))
         parts.append(part._replace(candidates=[]))
     counts = total(part.counts for part in parts)
@@ -128,7 +132,7 @@ class AllRows(NamedTuple):
 def all_rows(result: Result) -> AllRows:
     """The predictions and adjusted rows of a result, read once more."""
     engine = _source(result)
-    parts = list(engine.map(partial(_pairs, result.model, result.dual_shift)))
+    parts = list(engine.map(partial(_pairs, _adjuster(result, engine))))
     before, after, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return AllRows(before, after, weights if engine.weighted else None)
 
@@ -142,14 +146,41 @@ def _source(result: Result) -> Engine:
     return result.source
 
 
-def _pairs(model: RowModel, shift: FloatArray, block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
-    block = block.as_numpy()
+class _BothRows(NamedTuple):
+    before: FloatArray
+    after: FloatArray
+
+
+def _adjuster(result: Result, engine: Engine) -> Callable[[Block], _BothRows]:
+    """A task that returns the predictions and the adjusted rows of a block."""
+    if not isinstance(result, GroupedResult):
+        return partial(_adjusted, result.model, result.dual_shift)
+    passes = choose_passes(result.model, engine)
+    models = {
+        cell: result.groups.models[group]
+        for cell, group in enumerate(result.cell_groups)
+        if group in result.groups.models
+    }
+    return partial(_adjusted_in_cells, result.model, CellWriter(passes, result.dual_shift, models, check=False))
+
+
+def _adjusted(model: RowModel, shift: FloatArray, block: Block) -> _BothRows:
     rows = model.adjusted(block.rows, shift)
-    return rows.before, rows.after, block.weights
+    return _BothRows(rows.before, rows.after)
 
 
-def _changes(model: RowModel, shift: FloatArray, stride: int, block: Block) -> _Part:
-    p, a, weights = _pairs(model, shift, block)
+def _adjusted_in_cells(model: RowModel, write: Callable[[Block], WrittenBlock], block: Block) -> _BothRows:
+    rows = write(replace(block, scratch=None)).rows
+    return _BothRows(model.read(block.rows)[0], np.asarray(rows, dtype=np.float64))
+
+
+def _pairs(adjust: Callable[[Block], _BothRows], block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
+    block = block.as_numpy()
+    return *adjust(block), block.weights
+
+
+def _changes(model: RowModel, adjust: Callable[[Block], _BothRows], stride: int, block: Block) -> _Part:
+    p, a, weights = _pairs(adjust, block)
     with np.errstate(all="ignore"):
         # Where the divergence is not defined (an entry below 0), the row cannot be ranked and comes last.
         divergence = np.nan_to_num(model.loss.divergence(p, a), nan=-1.0, posinf=np.inf)

@@ -16,11 +16,10 @@ from baserate.cli.output import json_facts, print_json, print_lines, summary_lin
 from baserate.core.contracts import Engine
 from baserate.engines import open_rows
 from baserate.errors import respell
-from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
 from baserate.result.text import counted
-from baserate.solving.request import class_names
+from baserate.solving.request import class_names, with_names_of
 from baserate.support.text import shortened
 
 
@@ -34,6 +33,7 @@ Examples:
 )
 @options.source
 @click.option("--rates", metavar="RATES", help="As in adjust; also show the result of adjusting to these rates.")
+@options.by_group
 @options.fitting
 @options.reading
 @options.classes
@@ -46,10 +46,9 @@ def check(source: tuple[str, ...], **given: Any) -> None:
     """
     with handled_errors("nothing was changed"):
         call = Invocation(source, **given)
-        known = None if call["rates"] is None else call.rates
+        known = call.rates if call.has_rates else None
         with call.progress() as progress:
-            named = None if known is None else classes_of_rates(known)
-            table = RowSource(probs=call.files, progress=progress, named_classes=named, **call.row_options)
+            table = with_names_of(RowSource(probs=call.files, progress=progress, **call.row_options), known)
             rows = open_rows(table)
             classes = class_names(rows, call.classes)
             found = check_rows(rows, table.reading)

@@ -24,7 +24,7 @@ from types import FrameType
 
 import click
 
-from baserate.errors import BaserateError, NotConvergedWarning, Option, respell
+from baserate.errors import BaserateError, GroupsWarning, NotConvergedWarning, Option, respell
 from baserate.support.text import printable
 
 NOT_CONVERGED = 3
@@ -43,6 +43,11 @@ _SPELLINGS = {
     Option("columns", "'name'"): "--columns NAME",
     Option("new_probs"): "IN",
     Option("probs_val"): "--validation",
+    Option("Rates.by(..., rounding='auto')"): "--rounding auto",
+    Option("Rates.by(..., unlisted='free')"): "--unlisted free",
+    Option("Rates.by(..., kind='counts')"): "--rates-kind counts",
+    Option("Rates.by(..., kind='population')"): "--rates-kind population",
+    Option("unseen", "'pooled'"): "--unseen pooled",
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
     Option("old_rates", "{'name of a class': ...}"): "--old-rates NAME=...",
     Option("rates", "{'name of a class': ...}"): "--rates NAME=...",
@@ -94,7 +99,8 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
     try:
         with signals_as_interrupts(received, end_now), warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]  # fewer parameters than declared
-            warnings.simplefilter("always", NotConvergedWarning)
+            for category in (NotConvergedWarning, GroupsWarning):
+                warnings.simplefilter("always", category)
             yield
     except BrokenPipeError:  # the reader of the output has stopped reading
         _discard_output()

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
+
 from baserate.adjust import adjust
 from baserate.adjustment import Adjustment
 from baserate.cli.options import parse_columns, parse_names
@@ -19,7 +21,7 @@ from baserate.cli.output import print_result
 from baserate.cli.progress_bar import progress_bar
 from baserate.errors import BadFile, BadOption
 from baserate.progress import Progress
-from baserate.rates import Rates
+from baserate.rates import Margins, Rates
 from baserate.report import check_report, write_report
 from baserate.support.atomic_files import check_writable
 from baserate.support.paths import real_path
@@ -29,7 +31,7 @@ from baserate.tables import Files
 _ABSENT = dict.fromkeys(
     [
         *("pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "classes", "quiet"),
-        *("from_logits", "normalize", "old_rates"),
+        *("from_logits", "normalize", "old_rates", "rates", "by", "rates_file", "rounding"),
     ]
 )
 
@@ -73,10 +75,37 @@ class Invocation:
             "zeros": "keep" if self["zeros"] is None else self["zeros"],
         }
 
+    @property
+    def has_rates(self) -> bool:
+        """Whether rates were given, of all rows or per group."""
+        return bool(self["rates"] is not None or self["by"] or self["rates_file"])
+
     @cached_property
     def rates(self) -> Rates:
-        """The new rates."""
-        return Rates.parse(self["rates"], self["confidence"], self["design_effect"])
+        """The new rates: of all rows, per group, or both."""
+        parts = self._rates_by_group()
+        if self["rates"] is None and not parts:
+            raise click.UsageError("Missing option '--rates', or '--by' and '--rates-file' for rates per group.")
+        if self["rates"] is not None:
+            effect = 1.0 if parts and not self["rates"].startswith("counts:") else self["design_effect"]
+            parts.append(Rates.parse(self["rates"], self["confidence"], effect))
+        return parts[0] if len(parts) == 1 else Margins(*parts)
+
+    def _rates_by_group(self) -> list[Rates]:
+        """The rates of each --by, from its --rates-file."""
+        by, files = self["by"] or (), self["rates_file"] or ()
+        if len(by) != len(files):
+            raise click.UsageError(
+                f"--by is given {len(by)} times, and --rates-file {len(files)} times; each --by needs its own file"
+            )
+        given = (
+            {"kind": self["rates_kind"], "unlisted": self["unlisted"], "joint": not self["each_group"]} if by else {}
+        )
+        shared = {"confidence": self["confidence"], "design_effect": self["design_effect"], **given}
+        return [
+            Rates.by(parse_names(names, "--by"), file, rounding=_as_rounding(self["rounding"]), **shared)
+            for names, file in zip(by, files, strict=True)
+        ]
 
     @cached_property
     def old_rates(self) -> Rates | None:
@@ -124,6 +153,7 @@ class Invocation:
     def _inputs(self) -> list[str]:
         """The files that are read: those of IN, and files with rates. Globs are expanded; folders are not."""
         rates = [self._options[name] for name in ("rates", "old_rates") if self._options.get(name)]
+        rates += self["rates_file"] or ()
         files = [name for path in self._source for name in (glob.glob(path) or [path])]  # noqa: PTH207  # may be absolute
         return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
@@ -147,3 +177,13 @@ class Invocation:
         lines = ["", f"wrote {', '.join(outputs)} in {seconds:.1f} s"] if outputs else []
         more = {"out": out, "seconds": round(seconds, 3)}
         print_result(result, lines, as_json=self["as_json"], quiet=self["quiet"], err=out == "-", **more)
+
+
+def _as_rounding(text: str | None) -> float | str | None:
+    """The value of --rounding as an argument of the library."""
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--rounding must be a number, such as 0.005, or auto, not {text!r}") from None

@@ -25,21 +25,72 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 source = click.argument("source", metavar="IN...", nargs=-1, required=True)
 
 old_rates = click.option("--old-rates", metavar="RATES", help="Class rates in training.")
-rates = click.option(
-    "--rates",
-    required=True,
-    metavar="RATES",
-    help="Class rates of these rows, in one of these forms: exact rates, cat=0.2,dog=0.8; bounds, fraud=0.01..0.03; "
+_RATES_HELP = (
+    "Class rates of these rows, in one of these forms: exact rates, cat=0.2,dog=0.8; bounds, fraud=0.01..0.03; "
     "counts of a survey, counts:cat=20,dog=80; rates of a population, population:cat=0.2,dog=0.8; or the name of a CSV "
     "file (class,rate or class,low,high or class,count) or JSON file. If there is a single column of probabilities, "
-    "one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50.",
+    "one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50."
 )
+rates = click.option("--rates", required=True, metavar="RATES", help=_RATES_HELP)
 new_rates = click.option(
     "--rates",
     required=True,
     metavar="RATES",
     help="Class rates of the target population, one number per class: cat=0.2,dog=0.8, or the name of a CSV file "
     "(class,rate) or JSON file. If there is a single column of probabilities, one number is enough: 0.05.",
+)
+by_group = combined(
+    click.option(
+        "--by",
+        multiple=True,
+        metavar="NAMES",
+        help="Column of IN that defines groups, each with its own class rates; several columns, separated by commas, "
+        "define their combinations. Can be repeated, each time with its own --rates-file.",
+    ),
+    click.option(
+        "--rates-file",
+        multiple=True,
+        metavar="FILE",
+        help="Class rates of each group of --by: a CSV file with these columns and one column per class, or with "
+        "the columns class and rate, class, low and high, or class and count; for two classes, rate alone. Empty cells "
+        "are unknown.",
+    ),
+    click.option(
+        "--rates-kind",
+        type=click.Choice(["rates", "counts", "population"]),
+        default="rates",
+        show_default=True,
+        help="What the numbers of a --rates-file with one column per class are: rates of the rows, counts of a survey, "
+        "or rates of the population of each group.",
+    ),
+    click.option(
+        "--rounding",
+        metavar="AMOUNT",
+        help="Largest rounding error of a rate in the --rates-file, such as 0.005, or auto for half a unit of its last "
+        "decimal.",
+    ),
+    click.option(
+        "--unlisted",
+        type=click.Choice(["raise", "free"]),
+        default="raise",
+        show_default=True,
+        help="Rows whose group is not in the --rates-file: an error, or nothing is assumed about their rates.",
+    ),
+    click.option(
+        "--each-group",
+        is_flag=True,
+        help="The confidence of survey counts is for each group by itself, not for all groups together.",
+    ),
+)
+rates_or_groups = combined(
+    click.option("--rates", metavar="RATES", help=f"{_RATES_HELP} Required unless --by is given."), by_group
+)
+unseen = click.option(
+    "--unseen",
+    type=click.Choice(["raise", "pooled"]),
+    default="raise",
+    show_default=True,
+    help="Rows of groups that were not there in the fit: an error, or they get the mean shift of all groups.",
 )
 out = click.option(
     "--out",

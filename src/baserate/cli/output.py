@@ -12,6 +12,8 @@ from baserate.cli.exit_handling import as_command_line
 from baserate.errors import respell
 from baserate.result import text
 from baserate.result.facts import facts, json_number
+from baserate.result.group_facts import group_facts, group_rows
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.support.text import printable
 
@@ -26,7 +28,7 @@ def print_result(result: Result, lines: list[str], *, as_json: bool, quiet: bool
 
 def summary_lines(result: Result) -> list[str]:
     """The lines of a summary, with options as they are typed on the command line."""
-    return respell(text.summary(result).text(), text.OPTIONS, as_command_line).split("\n")
+    return respell(result.summary().text(), text.OPTIONS, as_command_line).split("\n")
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
@@ -42,6 +44,8 @@ def print_json(value: Any, *, err: bool = False) -> None:
 
 def json_facts(result: Result) -> dict[str, Any]:
     """The facts about a result that ``--json`` prints."""
+    if isinstance(result, GroupedResult):
+        return _json_group_facts(result)
     about = facts(result)
     columns = ("before", "at_least", "at_most", "achieved", "shift")
     return {
@@ -53,5 +57,42 @@ def json_facts(result: Result) -> dict[str, Any]:
         "classes": [
             {"class": str(one["class"])} | {column: json_number(one[column]) for column in columns}
             for one in about["classes"]
+        ],
+    }
+
+
+def _json_group_facts(result: GroupedResult) -> dict[str, Any]:
+    """The facts about a result with rates per group."""
+    about = group_facts(result)
+    names = [str(one["class"]) for one in about["classes"]]
+    return {
+        **{name: about[name] for name in ("procedure", "loss", "bounded")},
+        "rows": about["n_rows"],
+        "passes": about["n_passes"],
+        **{name: about[name] for name in ("engine", "converged", "condition", "guarantee_level")},
+        **{name: json_number(about[name]) for name in ("loss_reduction", "gap", "residual")},
+        "classes": [
+            {"class": str(one["class"]), "before": json_number(one["before"]), "achieved": json_number(one["achieved"])}
+            for one in about["classes"]
+        ],
+        "margins": [
+            {
+                "by": list(map(str, margin.keys)),
+                "groups": [_json_group(one, names) for one in group_rows(result, margin)],
+            }
+            for margin in result.groups.margins
+        ],
+    }
+
+
+def _json_group(one: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    columns = ("before", "at_least", "at_most", "achieved", "shift")
+    return {
+        **{name: one[name] for name in ("group", "known", "n_rows")},
+        "certified": json_number(one["certified"]),
+        "certified_for": one["certified_for"],
+        "classes": [
+            {"class": name} | {column: json_number(one[column][j]) for column in columns}
+            for j, name in enumerate(names)
         ],
     }

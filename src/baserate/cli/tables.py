@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from baserate.adjust import prior_adjust
-from baserate.adjustment import load
+from baserate.adjustment import GroupedAdjustment, load
 from baserate.cli import options
 from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
 from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_lines
+from baserate.errors import BadOption
 
 _UNCHANGED = "nothing was written, and OUT was not changed"
 
@@ -26,6 +27,7 @@ Examples:
   baserate adjust 'preds/*.parquet' --rates fraud=0.01..0.03 --columns 'p_*' --out adjusted/
   baserate adjust p.parquet --rates counts:ill=12,healthy=188 --out a.parquet --save-shift shift.json
   zcat p.csv.gz | baserate adjust - --rates rates.csv --loss brier --out - | head
+  baserate adjust p.csv --by region --rates-file regions.csv --by age --rates-file ages.csv --out a.csv
 
 \b
 Exit codes:
@@ -35,7 +37,7 @@ Exit codes:
 """,
 )
 @options.source
-@options.rates
+@options.rates_or_groups
 @options.out
 @options.fitting
 @options.reading
@@ -66,7 +68,7 @@ Examples:
 """,
 )
 @options.source
-@options.rates
+@options.rates_or_groups
 @options.fitting
 @options.reading
 @options.classes
@@ -98,10 +100,11 @@ Example:
     "--from-logits/--from-probs", default=None, help="Whether the columns contain logits.  [default: as in the fit]"
 )
 @click.option("--normalize", is_flag=True, help="Divide each row by its sum first.")
+@options.unseen
 @options.dialect
 @options.pipe
 @options.printing
-def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
+def apply(source: tuple[str, ...], shift: str, out: str, unseen: str, **given: Any) -> None:
     """Adjust new rows by a saved shift, in one pass.
 
     Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a lower loss. Use it for rows from
@@ -110,6 +113,10 @@ def apply(source: tuple[str, ...], shift: str, out: str, **given: Any) -> None:
     with handled_errors(_UNCHANGED, out):
         call, result = Invocation(source, **given), load(shift)
         row_options = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
+        if isinstance(result, GroupedAdjustment):
+            row_options["unseen"] = unseen
+        elif unseen != "raise":
+            raise BadOption(f"--unseen is for the shifts of groups, but {shift} has one shift for all rows")
         with call.progress() as progress:
             result.apply(call.files, out=out, progress=progress, **row_options)
         if call["as_json"]:

@@ -6,9 +6,10 @@ sum over rows can solve the problem, so an engine knows no mathematics, and pass
 
 Sums are named tuples of float64 arrays that add field by field, see :func:`total`. Two extensions fit without a change:
 
-- *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. A shift then has
-  one row per cell, shape (C, k), and every sum has a leading axis of cells: ``mean`` (C, k), ``curvature`` (C, k, k).
-  Sums of any shape add, so engines do not notice.
+- *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. Passes that sum
+  over the rows of each cell are :meth:`RowPasses.survey_cells`, ``reduce_cells`` and ``write_cells``. They take one
+  shift per cell, shape (C, k), and return the sums of the cells that a block contains; see
+  :mod:`baserate.core.cell_sums`.
 - *Other arrays.* ``Block.rows`` may be any array that the passes of the engine understand, such as a tensor on a GPU.
   ``Engine.array_module`` says which, passes accept or decline it in ``RowPasses.for_rows``, and only sums,
   which are NumPy arrays of k numbers, leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
@@ -25,14 +26,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.errors import BadGroups
 from baserate.inputs.columns import Columns
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.progress import SILENT, Progress
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray
+from baserate.support.arrays import BLOCK_VALUES, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
+    from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
     from baserate.core.row_model import RowModel
 
 T = TypeVar("T")
@@ -180,6 +184,62 @@ class SolvedBlock(NamedTuple):
     written: WrittenSums
 
 
+class CellChunk(NamedTuple):
+    """Some consecutive cells of rows in memory, which are not copied.
+
+    Attributes
+    ----------
+    raw : array of shape (n, k)
+        All rows as the caller passed them.
+    weights : array of shape (n,), or None if all rows have the same weight
+    order : int array of shape (m,)
+        The numbers of the rows of the chunk, in the order of their cells.
+    starts : int array of shape (u + 1,)
+        Where the rows of each cell start in ``order``, and m.
+    first : int
+        Number of the first cell.
+    answer : array of shape (n, k)
+        Where adjusted rows go.
+    """
+
+    raw: Any
+    weights: FloatArray | None
+    order: IndexArray
+    starts: IndexArray
+    first: int
+    answer: Any
+
+
+class SolvedCells(NamedTuple):
+    """Cells that were solved and written by compiled code, each as a problem of its own whose weights sum to 1.
+
+    Attributes
+    ----------
+    cells : int array of shape (u,)
+    n_passes : int array of shape (u,)
+    shifts : array of shape (u, k)
+        0 for classes of rate 0.
+    before : array of shape (u, k)
+        Mean prediction.
+    offset, ceiling, squared_weights : array of shape (u,)
+        See :class:`SurveySums`.
+    divergence, mean, shortfall, exact_mean : arrays
+        See :class:`WrittenSums`.
+    """
+
+    cells: IndexArray
+    n_passes: IndexArray
+    shifts: FloatArray
+    before: FloatArray
+    offset: FloatArray
+    ceiling: FloatArray
+    squared_weights: FloatArray
+    divergence: FloatArray
+    mean: FloatArray
+    shortfall: FloatArray
+    exact_mean: FloatArray
+
+
 class RowPasses(ABC):
     """What is computed on a block of rows, for one row model.
 
@@ -194,6 +254,8 @@ class RowPasses(ABC):
     """Whether ``Adjustment.engine`` need not mention these passes."""
     solves_blocks: ClassVar[bool] = False
     """Whether :meth:`solve` can solve small problems."""
+    sums_cells: ClassVar[bool] = False
+    """Whether the passes for rates per group are implemented: ``survey_cells``, ``reduce_cells``, ``write_cells``."""
     model: RowModel
 
     @classmethod
@@ -240,6 +302,58 @@ class RowPasses(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} does not solve blocks")
 
+    def survey_cells(self, block: Block, allowed: BoolArray) -> CellSurveySums:
+        """Check the rows, and sum what does not depend on the shift over the rows of each cell.
+
+        ``allowed``, of shape (C, k), says to which classes the rows of a cell may give probability.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def reduce_cells(self, block: Block, shifts: FloatArray, *, curvature: bool = True) -> CellDualSums:
+        """The sums of the dual function over the rows of each cell, for rows that were surveyed.
+
+        ``shifts`` has shape (C, k). A shift of -inf means that the cell must not give probability to a class.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
+        """The adjusted rows, and :class:`CellWrittenSums`. ``check`` is for rows that were not surveyed."""
+        raise NotImplementedError(f"{type(self).__name__} does not sum over cells")
+
+    def solve_cells(
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Any, *, store: bool, order: int = 2
+    ) -> SolvedCells | None:
+        """Solve cells that are problems of their own with exact rates; None if these passes cannot do that.
+
+        Parameters
+        ----------
+        chunk : CellChunk
+        rates : array of shape (u, k)
+        easy : bool array of shape (u,)
+            The cells to be solved. Those that turn out to be difficult are left out of the result.
+        target : Target
+        store : bool
+            Whether adjusted rows are written to ``chunk.answer``.
+        order : 0 or 2
+            With 2, the last step is not evaluated if the steps before predict its error; with 0 every step is.
+        """
+        return None
+
+    def order_by_cell(self, cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArray]:
+        """The numbers of the rows in the order of their cells, and where the rows of each cell start, (C + 1,)."""
+        from scipy.sparse import csr_array
+
+        # Row i of the matrix has one entry, in the column of its cell. Its columns are the rows of each cell. The
+        # conversion counts, which takes a tenth of the time of a sort.
+        n = len(cells)
+        by_row = csr_array((np.empty(n, dtype=np.int8), cells, np.arange(n + 1)), shape=(n, n_cells))
+        by_column = by_row.tocsc()
+        return by_column.indices.astype(np.intp, copy=False), by_column.indptr.astype(np.intp, copy=False)
+
+    def measure_cells(self, block: Block, shifts: FloatArray) -> CellWrittenSums:
+        """The sums of :meth:`write_cells`, where the adjusted rows are not needed."""
+        return cast("CellWrittenSums", self.write_cells(replace(block, scratch=None), shifts).sums)
+
 
 class Engine(ABC):
     """Runs tasks over blocks of rows, wherever the rows are.
@@ -273,6 +387,10 @@ class Engine(ABC):
     """How rows and columns are named in messages."""
     progress: Progress = SILENT
     """Receives progress updates."""
+    n_cells: int | None = None
+    """Number of cells, if the blocks have them; see ``Block.cells``."""
+    cell_weights: FloatArray | None = None
+    """The weight of each cell, if it is known without a pass."""
 
     @property
     def n_values(self) -> int:
@@ -312,6 +430,14 @@ class Engine(ABC):
     def reopen(self) -> Self:
         """An engine on the same rows, with an answer of its own."""
 
+    def group_combinations(self) -> Combinations:
+        """The combinations of groups that occur among the rows, for an engine that was opened with ``group_keys``."""
+        raise BadGroups(f"rates per group are not available for rows of the engine {self.name!r}")
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        """The same rows in blocks with cells, each the cell of the combination of groups that the row has."""
+        raise BadGroups(f"rates per group are not available for rows of the engine {self.name!r}")
+
     def sample(self, n_rows: int) -> Engine | None:
         """An engine on about ``n_rows`` of the rows, chosen at random but always the same ones.
 
@@ -319,9 +445,41 @@ class Engine(ABC):
         """
         return None
 
+    def sorted_by_cell(self, passes: RowPasses) -> Engine | None:
+        """A copy of the rows in the order of their cells, or None if they cannot be put in order in memory.
+
+        What it writes becomes the answer of this engine when :meth:`answer` of the copy is called.
+        """
+        return None
+
+    def rows_by_cell(self, passes: RowPasses) -> RowsByCell | None:
+        """The rows of each cell, without a copy of all rows; None if that would be slow.
+
+        ``passes`` put the rows in order.
+        """
+        return None
+
     def describe(self, passes: RowPasses) -> str:
         """The name of engine and passes together, for ``Adjustment.engine``."""
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
+
+
+class RowsByCell(ABC):
+    """Rows in memory, and which of them belong to each cell."""
+
+    starts: IndexArray
+    """Where the rows of each cell start in the order of the cells, and the number of rows: shape (C + 1,)."""
+
+    @abstractmethod
+    def rows_of_cell(self, cell: int) -> Engine:
+        """An engine on the rows of one cell, with weights that sum to 1.
+
+        What it writes becomes part of the answer of the whole when its :meth:`Engine.answer` is called.
+        """
+
+    @abstractmethod
+    def map(self, task: Callable[[CellChunk], T]) -> Iterator[T]:
+        """Run a task on every chunk of cells, and yield the results in order."""
 
 
 def implementations(contract: type[T], own: Sequence[type[T]], method: str) -> Iterator[type[T]]:

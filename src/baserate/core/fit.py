@@ -15,6 +15,7 @@ from baserate.core import sampling
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.feasibility import Blockage, diagnose
 from baserate.core.newton import Point, Solution, Target, newton_step
+from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Search, Start, Stop, search_from
 from baserate.core.start import nearer_start
 from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConvergedWarning, Option, warn
@@ -68,7 +69,7 @@ def fit(
     present: tuple[FloatArray, FloatArray] | None = None,
     keep_rows: bool,
 ) -> Fit:
-    """Find the shift, and write the rows.
+    """Find the shift, and write the rows. Warns if the tolerance is not reached.
 
     Parameters
     ----------
@@ -83,6 +84,22 @@ def fit(
     keep_rows : bool
         Whether the adjusted rows are wanted, and not only the shift.
     """
+    fitted = fit_quietly(dual, stop, names, survey=survey, present=present, keep_rows=keep_rows)
+    if not fitted.solution.converged:
+        _warn_not_converged(fitted, stop)
+    return fitted
+
+
+def fit_quietly(
+    dual: Dual,
+    stop: Stop,
+    names: Names = None,
+    *,
+    survey: Survey | None = None,
+    present: tuple[FloatArray, FloatArray] | None = None,
+    keep_rows: bool,
+) -> Fit:
+    """What :func:`fit` does, without the warning. For one of many groups, which are reported together."""
     if survey is None and present is None and keep_rows:
         small = solve_small_problem(dual, stop)
         if small is not None:
@@ -102,8 +119,6 @@ def fit(
         search = write_rows(search, search.found.point.shift)
         if search.found.extrapolated:
             search = check_extrapolation(search)
-    if not search.found.converged:
-        _warn_not_converged(search)
     assert search.written is not None
     n_passes = search.found.n_passes + search.other_passes
     return Fit(search.dual, search.survey, search.found, search.written, n_passes)
@@ -359,17 +374,22 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
     )
 
 
-def _warn_not_converged(search: Search) -> None:
-    solution = search.found
-    point, tol = solution.point, search.stop.tol
+def _warn_not_converged(fitted: Fit, stop: Stop) -> None:
+    solution = fitted.solution
     passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
-    advice, options = f"raise {_MAX_PASSES} or {_TOL}", [_MAX_PASSES, _TOL]
-    if search.dual.model.loss.pins_zeros and not search.dual.model.reading.smoothing:
-        advice, options = f"{advice}, or pass {_ZEROS} if the reason is predictions close to 0", [*options, _ZEROS]
+    advice, options = advice_on_convergence(fitted.dual.model)
     warn(
         NotConvergedWarning(
-            f"stopped after {passes} with the rates off by {point.residual:.2g} (tol={tol:g}) and a "
-            f"duality gap of {point.gap:.2g}; {advice}. The guarantee is valid nevertheless",
+            f"stopped after {passes} with the rates off by {solution.point.residual:.2g} (tol={stop.tol:g}) and a "
+            f"duality gap of {solution.point.gap:.2g}; {advice}. The guarantee is valid nevertheless",
             options=options,
         )
     )
+
+
+def advice_on_convergence(model: RowModel) -> tuple[str, list[Option]]:
+    """What to do if the tolerance is not reached, and the options that this mentions."""
+    advice, options = f"raise {_MAX_PASSES} or {_TOL}", [_MAX_PASSES, _TOL]
+    if model.loss.pins_zeros and not model.reading.smoothing:
+        advice, options = f"{advice}, or pass {_ZEROS} if the reason is predictions close to 0", [*options, _ZEROS]
+    return advice, options

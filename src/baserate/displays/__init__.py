@@ -2,6 +2,7 @@
 
 from baserate.displays.comparison import ComparisonDisplay
 from baserate.displays.geometry import GeometryDisplay
+from baserate.displays.group_rates import GroupRatesDisplay
 from baserate.displays.movement import MovementDisplay
 from baserate.displays.rate_sensitivity import RateSensitivityDisplay
 from baserate.displays.rates import RatesDisplay
@@ -11,6 +12,7 @@ from baserate.displays.sensitivity import SensitivityDisplay
 __all__ = [
     "ComparisonDisplay",
     "GeometryDisplay",
+    "GroupRatesDisplay",
     "MovementDisplay",
     "RateSensitivityDisplay",
     "RatesDisplay",

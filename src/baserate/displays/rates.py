@@ -19,8 +19,10 @@ from baserate.displays.style import (
     legend_above,
     max_rows,
     new_axes_for_classes,
+    pale,
 )
 from baserate.rates import RatesLike
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.result.text import counted
 from baserate.solving import adjusted
@@ -74,8 +76,11 @@ class RatesDisplay(NotebookDisplay):
 
     @classmethod
     def from_adjustment(cls, result: Result, *, ax: Axes | None = None) -> RatesDisplay:
-        """Draw the rates of an adjustment. It does not need to have rows."""
-        low, high = result.certificate.bounds
+        """Draw the rates of an adjustment. It does not need to have rows.
+
+        For rates per group, these are means over all rows; see :class:`GroupRatesDisplay` for single groups.
+        """
+        low, high = (result.wanted,) * 2 if isinstance(result, GroupedResult) else result.certificate.bounds
         return cls(result.before, result.rates, result.wanted, low, high, result.classes).plot(ax=ax)
 
     @classmethod
@@ -112,7 +117,7 @@ class RatesDisplay(NotebookDisplay):
         wanted, low, high = (100 * values[shown] for values in (self.wanted, self.low, self.high))
         if (self.high > self.low).any():
             style: dict[str, Any] = {
-                "facecolor": _pale(ORANGE),
+                "facecolor": pale(ORANGE),
                 "edgecolor": ORANGE,
                 "hatch": "////",
                 "linewidth": 0.6,
@@ -121,10 +126,3 @@ class RatesDisplay(NotebookDisplay):
             ax.barh(y, high - low, left=low, height=0.72, label="requested: any rate in the interval", **style)
         else:
             ax.plot(wanted, y, "|", color=ORANGE, markersize=16, markeredgewidth=3, label="requested", zorder=1.9)
-
-
-def _pale(colour: str) -> tuple[float, ...]:
-    """The colour, mixed with white."""
-    from matplotlib.colors import to_rgb
-
-    return tuple(0.25 * c + 0.75 for c in to_rgb(colour))

@@ -139,6 +139,13 @@ def label_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_axisbelow(True)
 
 
+def pale(colour: str) -> tuple[float, ...]:
+    """The colour, mixed with white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(0.25 * c + 0.75 for c in to_rgb(colour))
+
+
 def hide_top_and_right_spines(ax: Axes) -> None:
     """Hide the borders that have no scale."""
     ax.spines[["top", "right"]].set_visible(False)

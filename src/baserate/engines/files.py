@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.sampling import collected_size, sampled_rows
+from baserate.engines.file_groups import FileGroups
 from baserate.engines.memory import MemoryEngine, in_order, worker_pool
-from baserate.errors import BadOption, BadWeights, Option
+from baserate.errors import BadGroups, BadOption, BadWeights, Option
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
 from baserate.inputs.vectors import check_probabilities
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
 
@@ -58,6 +61,8 @@ class FilesEngine(Engine):
     def open(cls, source: RowSource) -> Self | None:
         if not is_table(source.probs):
             return None
+        if source.groups is not None:
+            raise BadGroups("the groups of rows in files are columns of the files; leave groups= out")
         table = Table.open(
             source.probs,
             source.choice,
@@ -74,9 +79,9 @@ class FilesEngine(Engine):
             )
         if source.fitted and source.out is None:
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
-        return cls(table)
+        return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, groups: FileGroups | None = None) -> None:
         from baserate.tables.conversion import answer_types, numpy_dtype
 
         self._table = table
@@ -90,7 +95,10 @@ class FilesEngine(Engine):
         if self.one_column:
             self.dtype = np.dtype(np.float64)  # so that 1 minus the probability is not rounded
         self.answer_types = answer_types(table)
+        self._groups = groups
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
+        if groups is not None and groups.combinations is None:
+            self._groups = groups.with_combinations(self._combinations(groups))
         self._staged: Staged | None = None
         self._sample: _Sample | None = None
         self._held: MemoryEngine | None = None
@@ -149,7 +157,22 @@ class FilesEngine(Engine):
         return self._table.destination.path
 
     def reopen(self) -> Self:
-        return type(self)(replace(self._table, destination=None))
+        return type(self)(replace(self._table, destination=None), self._groups)
+
+    def group_combinations(self) -> Combinations:
+        if self._groups is None or self._groups.combinations is None:
+            return super().group_combinations()
+        return self._groups.combinations
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        if self._groups is None:
+            return super().with_cells(cell_of_combination, n_cells)
+        rows = copy.copy(self)
+        rows._groups, rows.n_cells = replace(self._groups, cells=cell_of_combination), n_cells
+        rows.cell_weights = sum_by(cell_of_combination, self.group_combinations().weight, n_cells)
+        if self._held is not None:
+            rows._held = self._held.with_cells(cell_of_combination, n_cells)
+        return rows
 
     def sample(self, n_rows: int) -> Engine | None:
         if self._held is not None:
@@ -163,7 +186,8 @@ class FilesEngine(Engine):
     @property
     def _needed(self) -> list[str]:
         weight = self._table.weight
-        return [*self._table.columns.names, *([] if weight is None else [weight])]
+        names = [*self._table.columns.names, *([] if weight is None else [weight])]
+        return names if self._groups is None else list(dict.fromkeys([*names, *self._groups.columns]))
 
     def _run(self, work: Callable[[PlacedPiece], T], columns: list[str] | None) -> Iterator[T]:
         threads = cores()
@@ -182,17 +206,24 @@ class FilesEngine(Engine):
     def _blocks(self, placed: PlacedPiece, block_values: int) -> Iterator[Block]:
         start = placed.start
         for batch in placed.piece.read():
-            yield from self._cut(batch, start, block_values)
+            yield from self._cut(batch, placed.part, start, block_values)
             start += batch.num_rows
 
-    def _cut(self, batch: pa.RecordBatch | pa.Table, start: int, block_values: int) -> Iterator[Block]:
-        raw, weights = self._matrix(batch), self._weights(batch, start)
+    def _cut(self, batch: pa.RecordBatch | pa.Table, part: int, start: int, block_values: int) -> Iterator[Block]:
+        raw, weights, cells = self._matrix(batch), self._weights(batch, start), self._cells(batch, part)
         if self.one_column:
             check_probabilities(raw[:, 1], self.naming, start)
             np.maximum(raw, 0, out=raw)
         block_rows = rows_per_block(self.n_classes, block_values)
         for i in range(0, len(raw), block_rows):
-            yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i)
+            own = None if cells is None else cells[i : i + block_rows]
+            yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i, cells=own)
+
+    def _cells(self, batch: pa.RecordBatch | pa.Table, part: int) -> IndexArray | None:
+        if self._groups is None:
+            return None
+        numbers = self._groups.numbers(batch, part)  # of combinations, as long as they have no cells
+        return numbers if self._groups.cells is None else self._groups.cells[numbers]
 
     def _matrix(self, batch: pa.RecordBatch | pa.Table) -> NDArray[Any]:
         from baserate.tables.conversion import column_to_numpy
@@ -243,16 +274,39 @@ class FilesEngine(Engine):
     def _read_into_memory(self) -> MemoryEngine:
         matrix = np.empty((self.n_rows, self.n_classes), dtype=self.dtype, order="F")
         weights = np.empty(self.n_rows) if self.weighted else None
+        numbers = np.empty(self.n_rows if self._groups is not None else 0, dtype=np.intp)
 
         def work(placed: PlacedPiece) -> None:
             for block in self._blocks(placed, 1 << 62):
                 matrix[block.start : block.start + len(block.rows)] = block.rows
                 if weights is not None:
                     weights[block.start : block.start + len(block.rows)] = block.weights
+                if block.cells is not None:
+                    numbers[block.start : block.start + len(block.rows)] = block.cells
 
         for _ in self._run(work, self._needed):
             pass
-        return MemoryEngine(matrix, weights)
+        rows = MemoryEngine(matrix, weights)
+        if self._groups is not None and self._groups.combinations is not None:
+            rows.set_groups(self._groups.combinations, numbers)
+        return rows
+
+    def _combinations(self, groups: FileGroups) -> Iterator[Combinations]:
+        """The combinations of groups in each piece, from a pass over the key columns and the weights."""
+        weight, names = self._table.weight, groups.columns
+        # A piece needs at least one column, from which the number of its rows follows.
+        needed = [*names, *([] if weight is None else [weight])] or [self._table.columns.names[0]]
+
+        def work(placed: PlacedPiece) -> list[Combinations]:
+            start, found = placed.start, []
+            for batch in placed.piece.read():
+                weights = None if weight is None else self._weights(batch, start)
+                found.append(groups.found_in(batch, placed.part, weights, 1.0 / self._scale))
+                start += batch.num_rows
+            return [Combinations.joined(found)] if found else []
+
+        for parts in self._run(work, list(dict.fromkeys(needed))):
+            yield from parts
 
     def _adjusted(
         self, placed: PlacedPiece, task: Callable[[Block], WrittenBlock], block_values: int
@@ -263,7 +317,7 @@ class FilesEngine(Engine):
         table = pa.Table.from_batches(batches) if batches else self._table.parts[placed.part].schema.empty_table()
         answer = np.empty((table.num_rows, self.n_classes), self.answer_types.common, order="F")
         parts = []
-        for block in self._cut(table, placed.start, block_values):
+        for block in self._cut(table, placed.part, placed.start, block_values):
             rows, sums = task(block)
             at = block.start - placed.start
             answer[at : at + len(rows)] = rows

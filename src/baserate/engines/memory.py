@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import os
@@ -13,23 +14,26 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.contracts import Block, Engine, RowPasses, WrittenBlock
+from baserate.core.contracts import Block, CellChunk, Engine, RowPasses, RowsByCell, WrittenBlock
 from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
 from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
+from baserate.inputs.group_columns import read_groups
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import Form, RowSource
 from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
 from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
 
 S = TypeVar("S")
 T = TypeVar("T")
 
+_CHUNK_ROWS = 4096  # Rows in a chunk of cells, at least.
 _AHEAD = 4  # Blocks in flight per thread: enough to keep all threads busy, few enough to hold little memory.
 
 
@@ -45,6 +49,10 @@ class MemoryEngine(Engine):
     weights : array of shape (n,), optional
         They sum to 1. By default all are equal.
     answer_types : AnswerTypes
+    cells : int array of shape (n,), optional
+        The cell of each row, for rates per group.
+    n_cells : int, optional
+        Number of cells.
     """
 
     name = "memory"
@@ -65,13 +73,29 @@ class MemoryEngine(Engine):
         rows._is_one_row = np.ndim(values) == 1
         if form is not None and form.columns != (None,):
             rows.columns = Columns(form.columns, form.classes)
+        if source.group_keys is not None:
+            columns = read_groups(source.groups, source.group_keys, source.probs, rows.n_rows)
+            rows.set_groups(*Combinations.of(source.group_keys, columns, rows.n_rows, rows._weights))
         return rows
 
-    def __init__(self, raw: NDArray[Any], weights: FloatArray | None, answer_types: AnswerTypes = FLOAT64) -> None:
+    def __init__(
+        self,
+        raw: NDArray[Any],
+        weights: FloatArray | None,
+        answer_types: AnswerTypes = FLOAT64,
+        *,
+        cells: IndexArray | None = None,
+        n_cells: int | None = None,
+    ) -> None:
         self.n_rows, self.n_classes = raw.shape
         self._raw = raw
         self._weights = weights
+        self._cells, self.n_cells = cells, n_cells
+        if cells is not None and n_cells is not None:
+            self.cell_weights = np.bincount(cells, weights, minlength=n_cells).astype(np.float64)
+            self.cell_weights /= self.cell_weights.sum()
         self._is_one_row = False
+        self._groups: tuple[Combinations, IndexArray] | None = None  # and the combination of each row
         self.weighted = weights is not None
         self.dtype, self.answer_types = raw.dtype, answer_types
         # In the memory order of the input: columns of a dataframe stay columns.
@@ -103,10 +127,28 @@ class MemoryEngine(Engine):
         return self._answer[0] if self._is_one_row else self._answer
 
     def reopen(self) -> Self:
-        again = type(self)(self._raw, self._weights, self.answer_types)
+        again = type(self)(self._raw, self._weights, self.answer_types, cells=self._cells, n_cells=self.n_cells)
         again.form, again.naming, again.columns = self.form, self.naming, self.columns
         again.one_column = self.one_column
+        again._groups = self._groups
         return again
+
+    def set_groups(self, combinations: Combinations, numbers: IndexArray) -> None:
+        """State the groups of the rows: the combinations that occur, and the number of that of each row."""
+        self._groups = combinations, numbers
+
+    def group_combinations(self) -> Combinations:
+        return super().group_combinations() if self._groups is None else self._groups[0]
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        if self._groups is None:
+            return super().with_cells(cell_of_combination, n_cells)
+        rows = copy.copy(self)
+        numbers, n_combinations = self._groups[1], len(cell_of_combination)
+        are_cells = n_cells == n_combinations and np.array_equal(cell_of_combination, np.arange(n_cells))
+        rows._cells, rows.n_cells = numbers if are_cells else cell_of_combination[numbers], n_cells
+        rows.cell_weights = sum_by(cell_of_combination, self._groups[0].weight, n_cells)
+        return rows
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
         rows = sampled_rows(self.n_rows, n_rows)
@@ -119,6 +161,16 @@ class MemoryEngine(Engine):
         raw = self._raw.T[:, rows].T if self._raw.flags.f_contiguous else self._raw[rows]
         return MemoryEngine(raw, weights)
 
+    def sorted_by_cell(self, passes: RowPasses) -> Engine | None:
+        if self._cells is None or self.n_cells is None:
+            return None
+        return SortedRows(self, self._cells, self.n_cells, passes.order_by_cell(self._cells, self.n_cells)[0])
+
+    def rows_by_cell(self, passes: RowPasses) -> RowsByCell | None:
+        if self._cells is None or self.n_cells is None:
+            return None
+        return MemoryCells(self, *passes.order_by_cell(self._cells, self.n_cells))
+
     def describe(self, passes: RowPasses) -> str:
         return passes.name
 
@@ -127,8 +179,73 @@ class MemoryEngine(Engine):
         for start in range(0, self.n_rows, block_rows):
             stop = min(start + block_rows, self.n_rows)
             weights = equal[: stop - start] if self._weights is None else self._weights[start:stop]
-            yield Block(self._raw[start:stop], weights, start, self._answer[start:stop])
+            cells = None if self._cells is None else self._cells[start:stop]
+            yield Block(self._raw[start:stop], weights, start, self._answer[start:stop], cells)
             self.progress.rows(stop - start)
+
+
+class SortedRows(MemoryEngine):
+    """A copy of the rows of another engine in the order of their cells.
+
+    The rows of a cell are then next to each other. Without the copy, each pass would have to gather them, which takes
+    several times as long as the pass.
+    """
+
+    def __init__(self, parent: MemoryEngine, cells: IndexArray, n_cells: int, order: IndexArray) -> None:
+        self._parent, self._order = parent, order
+        raw, weights = parent._raw, parent._weights
+        # Column-major arrays stay column-major.
+        raw = raw.T[:, self._order].T if raw.flags.f_contiguous else raw[self._order]
+        weights = None if weights is None else weights[self._order]
+        super().__init__(raw, weights, parent.answer_types, cells=cells[self._order], n_cells=n_cells)
+        self.progress = parent.progress
+
+    def answer(self) -> Any:
+        self._parent._answer[self._order] = self._answer
+        return self._parent.answer()
+
+
+class RowsOfCell(MemoryEngine):
+    """A copy of some rows of another engine, with weights that sum to 1."""
+
+    def __init__(self, parent: MemoryEngine, which: IndexArray) -> None:
+        weights = None if parent._weights is None else parent._weights[which]
+        if weights is not None and weights.any():
+            weights = weights / weights.sum()
+        super().__init__(parent._raw[which], weights, parent.answer_types)
+        self._parent, self._which = parent, which
+
+    def answer(self) -> Any:
+        self._parent._answer[self._which] = self._answer
+        return self._answer
+
+
+class MemoryCells(RowsByCell):
+    """The rows of each cell of an engine in memory."""
+
+    def __init__(self, parent: MemoryEngine, order: IndexArray, starts: IndexArray) -> None:
+        self._parent, self._order, self.starts = parent, order, starts
+
+    def rows_of_cell(self, cell: int) -> MemoryEngine:
+        return RowsOfCell(self._parent, self._order[self.starts[cell] : self.starts[cell + 1]])
+
+    def map(self, task: Callable[[CellChunk], T]) -> Iterator[T]:
+        threads = cores()
+        n_chunks = max(min(self._parent.n_rows // _CHUNK_ROWS, 16 * threads), 1)
+        wanted = np.linspace(0, self._parent.n_rows, n_chunks + 1)
+        edges = np.unique(np.searchsorted(self.starts, wanted[1:-1]))
+        edges = np.unique(np.concatenate([[0], edges, [len(self.starts) - 1]]))
+        chunks = (self._chunk(int(first), int(stop)) for first, stop in itertools.pairwise(edges))
+        if threads == 1 or len(edges) == 2:
+            yield from map(task, chunks)
+        else:
+            yield from in_order(worker_pool(threads), task, chunks, threads * _AHEAD)
+
+    def _chunk(self, first: int, stop: int) -> CellChunk:
+        starts, parent = self.starts[first : stop + 1], self._parent
+        return CellChunk(
+            parent._raw, parent._weights, self._order[starts[0] : starts[-1]], starts - starts[0], first, parent._answer
+        )
 
 
 def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
@@ -180,8 +297,15 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
     named = None if source.fitted else source.named_classes
-    what, names_all = source.argument, source.names_all
-    return split_dataframe(source.probs, columns, what=what, selected=selected, named=named, names_all=names_all)
+    return split_dataframe(
+        source.probs,
+        columns,
+        what=source.argument,
+        selected=selected,
+        named=named,
+        names_all=source.names_all,
+        excluded=source.group_keys or (),
+    )
 
 
 def _column_of_class(source: RowSource) -> Any:

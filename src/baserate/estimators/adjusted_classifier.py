@@ -17,8 +17,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from baserate.adjustment import Adjustment, load
+from baserate.adjustment import Adjustment, GroupedAdjustment, as_adjustment, load
 from baserate.errors import BadOption, BadProbabilities, BadRates, NotAdaptedWarning, warn
+from baserate.estimators.applying import apply_adjustment, groups_in
 from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, estimator_name, not_fitted_message
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
@@ -64,6 +65,9 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         passed to the constructor. For a frozen classifier it needs ``old_rates``.
     loss, bounded, zeros, tol, max_passes
         As in :func:`adjust`.
+    unseen : "raise" or "pooled", default "raise"
+        For rates per group: what is done about groups that were not there in ``adapt``; see
+        :meth:`GroupedAdjustment.apply`.
     old_rates : array-like of shape (k,), dict or Series, optional
         For "prior": the class rates for which the classifier was trained. By default the frequencies of the labels
         passed to ``fit``, after the samplers inside the wrapped classifier, weighted by ``sample_weight`` and by the
@@ -115,6 +119,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         loss: str | Loss = "log",
         bounded: bool = True,
         zeros: str | float = "keep",
+        unseen: str = "raise",
         old_rates: Any = None,
         tol: float = 1e-10,
         max_passes: int = 500,
@@ -125,6 +130,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.loss = loss
         self.bounded = bounded
         self.zeros = zeros
+        self.unseen = unseen
         self.old_rates = old_rates
         self.tol = tol
         self.max_passes = max_passes
@@ -169,6 +175,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X: Any = None,
         rates: RatesLike | None = None,
         *,
+        groups: Any = None,
         sample_weight: ArrayLike | None = None,
         adjustment: Adjustment | str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -184,6 +191,10 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rates : array-like of shape (k,), dict, Series or Rates, optional
             Class rates of these rows, as in :func:`adjust`: in the order of ``classes_``, or by class name. By default
             those passed to the constructor.
+        groups : dataframe, dict of arrays or array, optional
+            The groups of the rows, for rates per group (:meth:`Rates.by`). By default the columns of ``X``, if it is a
+            dataframe that has them. The same argument of ``predict_proba`` and ``predict`` says to which groups other
+            rows belong.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows in the mean.
         adjustment : Adjustment or path, optional
@@ -225,6 +236,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 known,
                 loss=self.loss,
                 bounded=self.bounded,
+                groups=groups_in(X, known) if groups is None else groups,
                 sample_weight=sample_weight,
                 normalize=True,
                 zeros=self.zeros,
@@ -233,39 +245,49 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 max_passes=self.max_passes,
                 keep_rows=False,
             )
-        self.adjustment_ = Adjustment.of(result.without_rows())
+        self.adjustment_ = as_adjustment(result.without_rows())
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """The adjusted probabilities; before ``adapt``, those of the wrapped classifier."""
+    def predict_proba(self, X: Any, groups: Any = None) -> FloatArray:
+        """The adjusted probabilities; before ``adapt``, those of the wrapped classifier.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe
+        groups : dataframe, dict of arrays or array, optional
+            The groups of the rows, for rates per group. By default the columns of ``X``.
+        """
         self._check_is_fitted()
         self._warn_if_not_adapted()
         probs = self._call_estimator("predict_proba", X)
         if self.adjustment_ is None:
             return np.asarray(probs)
-        return np.asarray(self.adjustment_.apply(probs, normalize=True, from_logits=False))
+        if groups is None and isinstance(self.adjustment_, GroupedAdjustment):
+            groups = groups_in(X, self.adjustment_.certificate.known)
+        given = {"normalize": True, "from_logits": False}
+        return np.asarray(apply_adjustment(self.adjustment_, probs, groups, self.unseen, **given))
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: Any, groups: Any = None) -> FloatArray:
         """The logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, groups=groups))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
         """The class with the largest adjusted probability."""
         self._check_is_fitted()
         if self.adjustment_ is None:
             self._warn_if_not_adapted()
             return self._call_estimator("predict", X)
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        return np.asarray(self.classes_[self.predict_proba(X, groups=groups).argmax(axis=1)])
 
     @available_if(_has_decision_function)
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any, groups: Any = None) -> FloatArray:
         """Log odds, or log probabilities of more than two classes; before ``adapt``, as the wrapped classifier."""
         self._check_is_fitted()
         if self.adjustment_ is None:
             self._warn_if_not_adapted()
             return self._call_estimator("decision_function", X)
-        logs = self.predict_log_proba(X)
+        logs = self.predict_log_proba(X, groups=groups)
         return logs if logs.shape[1] > 2 else np.asarray(logs[:, 1] - logs[:, 0])
 
     @FromFrozen

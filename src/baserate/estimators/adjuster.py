@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from baserate.adjustment import Adjustment
+from baserate.adjustment import as_adjustment
+from baserate.estimators.applying import apply_adjustment
 from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.validation import as_weights
 from baserate.losses.base import Loss
@@ -29,6 +30,9 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         predictions unchanged, as a baseline in a grid search.
     loss, bounded, from_logits, normalize, zeros, tol, max_passes
         As in :func:`adjust`.
+    unseen : "raise" or "pooled", default "raise"
+        For rates per group: what ``transform`` does about groups that were not there in ``fit``; see
+        :meth:`GroupedAdjustment.apply`.
 
     Attributes
     ----------
@@ -56,6 +60,7 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         from_logits: bool = False,
         normalize: bool = False,
         zeros: str | float = "keep",
+        unseen: str = "raise",
         tol: float = 1e-10,
         max_passes: int = 500,
     ) -> None:
@@ -65,10 +70,11 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.from_logits = from_logits
         self.normalize = normalize
         self.zeros = zeros
+        self.unseen = unseen
         self.tol = tol
         self.max_passes = max_passes
 
-    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Learn the shift.
 
         Parameters
@@ -77,6 +83,8 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Predicted probabilities.
         y : ignored
         sample_weight : array-like of shape (n,), optional
+        groups : dataframe, dict of arrays or array, optional
+            The groups of the rows, for rates per group; see :func:`adjust`.
         """
         raw = self._read(X, reset=True)
         as_weights(sample_weight, len(raw))
@@ -90,6 +98,7 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 rates,
                 loss=self.loss,
                 bounded=self.bounded,
+                groups=groups,
                 sample_weight=sample_weight,
                 from_logits=self.from_logits,
                 normalize=self.normalize,
@@ -99,16 +108,30 @@ class Adjuster(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 max_passes=self.max_passes,
                 keep_rows=False,
             )
-            self.adjustment_ = Adjustment.of(result.without_rows())
+            self.adjustment_ = as_adjustment(result.without_rows())
         return self
 
-    def transform(self, X: Any) -> Any:
-        """The adjusted probabilities of any rows."""
+    def transform(self, X: Any, groups: Any = None) -> Any:
+        """The adjusted probabilities of any rows.
+
+        Parameters
+        ----------
+        X : array-like or dataframe of shape (n, k)
+        groups : dataframe, dict of arrays or array, optional
+            The groups of the rows, for rates per group.
+        """
         check_is_fitted(self)
         raw = self._read(X, reset=False)
         if self.adjustment_ is None:
             return raw.copy()
-        return self.adjustment_.apply(raw, normalize=self.normalize)
+        return apply_adjustment(self.adjustment_, raw, groups, self.unseen, normalize=self.normalize)
+
+    def fit_transform(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, groups: Any = None
+    ) -> Any:
+        """Learn the shift from rows, and adjust the same rows."""
+        # Not inherited: there, ``transform`` would not get the groups.
+        return self.fit(X, y, sample_weight=sample_weight, groups=groups).transform(X, groups=groups)
 
     def _read(self, X: Any, reset: bool) -> NDArray[Any]:
         # A logit of -inf is a probability of 0. Other invalid logits are reported later, with row and column.

@@ -48,11 +48,14 @@ class ColumnSelection(NamedTuple):
         names, perhaps with a common prefix and suffix.
     ordered : bool
         Whether ``named`` contains all classes and the columns should be returned in its order.
+    excluded : sequence
+        Columns that hold something else, such as groups. They are not considered unless the caller selects them.
     """
 
     columns: str | Sequence[Any] | None
     named: Sequence[Any] | None = None
     ordered: bool = False
+    excluded: Sequence[Any] = ()
 
     def among(self, there: Sequence[Any], *, what: str, all_of: bool = False) -> Columns:
         """Select columns of a table.
@@ -66,6 +69,8 @@ class ColumnSelection(NamedTuple):
         all_of : bool
             Whether all columns are selected if ``columns`` is None.
         """
+        if self.excluded and not isinstance(self.columns, (list, tuple)):
+            there = [name for name in there if name not in self.excluded]
         return self.in_order(self._select(there, what, all_of), what)
 
     def in_order(self, found: Columns, what: str) -> Columns:

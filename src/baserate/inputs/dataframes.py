@@ -118,6 +118,7 @@ def split_dataframe(
     selected: bool | None = None,
     named: Sequence[Any] | None = None,
     names_all: bool = False,
+    excluded: Sequence[Any] = (),
 ) -> tuple[NDArray[Any], Frame]:
     """Split a dataframe into the matrix of its probabilities and a :class:`Frame`.
 
@@ -135,6 +136,8 @@ def split_dataframe(
         Classes that the rates name.
     names_all : bool
         Whether there are no other classes.
+    excluded : sequence
+        Columns that hold something else, such as groups.
     """
     import narwhals as nw
 
@@ -149,7 +152,10 @@ def split_dataframe(
         raise BadProbabilities(f"{what} is a dataframe that cannot be used: {error}") from None
     names = list(frame.columns)
     if columns is None and selected is None:
-        columns = _columns_of_classes(frame.schema, named, names_all=names_all)
+        schema = {name: dtype for name, dtype in frame.schema.items() if name not in excluded}
+        columns = _columns_of_classes(schema, named, names_all=names_all)
+        if columns is None and len(schema) < len(names):
+            columns = list(schema)
     found = ColumnSelection(columns, named).among(names, what=what, all_of=True)
     chosen_names, classes = list(found.names), found.classes or found.names
     others_allowed = columns is not None if selected is None else selected

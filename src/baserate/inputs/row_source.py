@@ -45,6 +45,10 @@ class RowSource:
     other_columns : dict
         Further columns of files that will be read, by what they contain: ``{"labels": "y"}``. Opening the files fails
         if one is missing. :meth:`baserate.engines.files.FilesEngine.read_column` reads them.
+    groups : object
+        Option of :func:`baserate.adjust`: the groups of the rows, if they are not columns of ``probs``.
+    group_keys : tuple, optional
+        The columns by which rates per group are given; None if there are no rates per group.
     """
 
     probs: Any
@@ -63,6 +67,8 @@ class RowSource:
     fitted_form: Form | None = None
     one_column: bool = False
     other_columns: Mapping[str, str] = field(default_factory=dict)
+    groups: Any = None
+    group_keys: tuple[Any, ...] | None = None
 
     @property
     def reading(self) -> Reading:
@@ -79,4 +85,4 @@ class RowSource:
     @property
     def choice(self) -> ColumnSelection:
         """What is known about the columns that hold the probabilities."""
-        return ColumnSelection(self.columns, self.named_classes, self.fitted)
+        return ColumnSelection(self.columns, self.named_classes, self.fitted, self.group_keys or ())

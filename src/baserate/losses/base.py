@@ -37,7 +37,7 @@ from baserate.errors import BadProbabilities
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_matrix, weighted_mean
 from baserate.inputs.vectors import split_vector, two_columns
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Domain:
 
 MAX_SCALE = 1e100
 """Largest size of a generator, and the inverse of the smallest one. Beyond it, products would overflow or underflow."""
+
+_LARGE_CELL = 1000  # Products per cell from which a call of BLAS for each cell is faster than one sum over all rows.
 
 NONNEGATIVE = Domain(0.0, np.inf)
 REAL = Domain(-np.inf, np.inf)
@@ -104,6 +106,15 @@ class Loss(ABC):
     @abstractmethod
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         """The weighted sum over rows of the derivative of the row map, shape (k, k)."""
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
+        """The Jacobian of each cell, shape (n_cells, k, k). Cell c has the rows from ``starts[c]`` to the next start.
+
+        No cell is empty. A loss that overrides :meth:`jacobian` overrides this as well if it can be computed for all
+        cells at the same time.
+        """
+        cells = zip(np.split(a, starts[1:]), np.split(weights, starts[1:]), strict=True)
+        return np.stack([self.jacobian(rows, w, bounded=bounded) for rows, w in cells])
 
     def link(self, p: FloatArray) -> FloatArray:
         """The dual point of a prediction: its gradient, up to a constant per row."""
@@ -239,6 +250,31 @@ def laplacian(edges: FloatArray) -> FloatArray:
     """The graph Laplacian of a symmetric matrix of edge weights. Overwrites the diagonal of ``edges`` with 0."""
     np.fill_diagonal(edges, 0.0)
     return np.diag(edges.sum(axis=1)) - edges
+
+
+def outer_by_cell(left: FloatArray, right: FloatArray, weights: FloatArray, starts: IndexArray) -> FloatArray:
+    """``sum_i w_i left_i right_i'`` over the rows of each cell, shape (n_cells, k, k)."""
+    left = left * weights[:, None]
+    if left.size * left.shape[1] > _LARGE_CELL * len(starts):
+        cells = zip(np.split(left, starts[1:]), np.split(right, starts[1:]), strict=True)
+        return np.stack([one.T @ other for one, other in cells])
+    return np.add.reduceat(left[:, :, None] * right[:, None, :], starts, axis=0)
+
+
+def laplacians(edges: FloatArray) -> FloatArray:
+    """The graph Laplacian of each of several symmetric matrices. Overwrites the diagonals of ``edges`` with 0."""
+    at = np.arange(edges.shape[1])
+    edges[:, at, at] = 0.0
+    out = -edges
+    out[:, at, at] = edges.sum(axis=2)
+    return out
+
+
+def centred_outer_by_cell(h: FloatArray, weights: FloatArray, starts: IndexArray) -> FloatArray:
+    """What :func:`centred_outer` computes, for each cell."""
+    total = h.sum(axis=1)
+    scale = np.divide(weights, total, out=np.zeros_like(total), where=total > 0)
+    return laplacians(outer_by_cell(h, h, scale, starts))
 
 
 def short_name(loss: Loss) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.losses.base import REAL, Loss, as_pair, centred_outer
+from baserate.losses.base import REAL, Loss, as_pair, centred_outer, centred_outer_by_cell
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @register
@@ -47,6 +47,10 @@ class Brier(Loss):
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
         return centred_outer(0.5 * support, weights)
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
+        support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
+        return centred_outer_by_cell(0.5 * support, weights, starts)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         p, q = as_pair(p, q)

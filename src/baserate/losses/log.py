@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.losses.base import Loss, as_pair, laplacian
+from baserate.losses.base import Loss, as_pair, laplacian, laplacians, outer_by_cell
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @register
@@ -62,6 +62,9 @@ class Log(Loss):
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         return laplacian((a.T * weights) @ a)
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
+        return laplacians(outer_by_cell(a, a, weights, starts))
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         p, q = as_pair(p, q)

@@ -13,7 +13,7 @@ from baserate.inputs.validation import quoted_name
 from baserate.losses.base import MAX_SCALE, REAL, Loss, as_pair
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 _SLACK = 1e-13  # A multiplier is considered negative below minus this, relative to the size of its terms.
 
@@ -75,13 +75,18 @@ class Quadratic(Loss):
         return self._active_set(x)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
+        return self.jacobians(a, weights, np.zeros(1, dtype=np.intp), bounded=bounded)[0]
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
         support = a > 0 if bounded else np.ones(a.shape, dtype=np.bool_)
-        total = np.zeros_like(self.matrix)
+        total, block = np.zeros((len(starts), *self.matrix.shape)), np.empty_like(self.matrix)
         for kept, rows in _by_support(support):
             inverse = np.linalg.inv(self._lifted[np.ix_(kept, kept)])
             margin = inverse.sum(axis=1)
-            block = 0.5 * (inverse - np.outer(margin, margin) / margin.sum())
-            total[np.ix_(kept, kept)] += weights[rows].sum() * block
+            block[:] = 0.0
+            block[np.ix_(kept, kept)] = 0.5 * (inverse - np.outer(margin, margin) / margin.sum())
+            cells = np.searchsorted(starts, rows, side="right") - 1
+            total += np.bincount(cells, weights[rows], minlength=len(starts))[:, None, None] * block
         return total
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.losses.base import REAL, Loss, as_pair, laplacian
+from baserate.losses.base import REAL, Loss, as_pair, laplacians
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 _ROWS_AT_ONCE = 256  # Rows per isotonic regression; more would be less precise, see _isotonic.
 
@@ -59,16 +59,19 @@ class RankedProbability(Loss):
         return np.diff(cumulative, axis=1, prepend=0.0, append=1.0)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
+        return self.jacobians(a, weights, np.zeros(1, dtype=np.intp), bounded=bounded)[0]
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
         # Probability moves only between neighbouring classes of the support, so the Jacobian is a graph Laplacian.
-        k = a.shape[1]
+        k, n_cells = a.shape[1], len(starts)
         position = np.concatenate([[0.0], np.cumsum(self._thresholds(a))])
         rows, classes = np.nonzero(a > 0 if bounded else np.ones(a.shape, dtype=np.bool_))
         same = rows[1:] == rows[:-1]
-        left, right = classes[:-1][same], classes[1:][same]
-        flow = 0.5 * weights[rows[1:][same]] / (position[right] - position[left])
-        edges = np.zeros((k, k))
-        np.add.at(edges, (left, right), flow)
-        return laplacian(edges + edges.T)
+        left, right, row = classes[:-1][same], classes[1:][same], rows[1:][same]
+        flow = 0.5 * weights[row] / (position[right] - position[left])
+        edges = np.zeros((n_cells, k, k))
+        np.add.at(edges, (np.searchsorted(starts, row, side="right") - 1, left, right), flow)
+        return laplacians(edges + edges.transpose(0, 2, 1))
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         p, q = as_pair(p, q)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from baserate.errors import BadLoss
-from baserate.losses.base import NONNEGATIVE, Loss, centred_outer
+from baserate.losses.base import NONNEGATIVE, Loss, centred_outer, centred_outer_by_cell
 from baserate.losses.roots import root_of_increasing
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -102,6 +102,9 @@ class SeparableLoss(Loss):
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
         return centred_outer(self._slope(a, bounded), weights)
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
+        return centred_outer_by_cell(self._slope(a, bounded), weights, starts)
 
     def _slope(self, a: FloatArray, bounded: bool) -> FloatArray:
         """1/f'' on the support: the derivative of an entry with respect to its dual point."""

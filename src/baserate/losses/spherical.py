@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.losses.base import REAL, Loss, as_pair
+from baserate.losses.base import REAL, Loss, as_pair, outer_by_cell
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 
 @register
@@ -45,6 +45,15 @@ class Spherical(Loss):
         scale = weights * self.phi(a)
         cross = (support.T * scale) @ a
         return np.diag(scale @ support) - cross - cross.T + (a.T * (scale * support.sum(axis=1))) @ a
+
+    def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
+        support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
+        scale = weights * self.phi(a)
+        cross = outer_by_cell(support, a, scale, starts)
+        out = outer_by_cell(a, a, scale * support.sum(axis=1), starts) - cross - cross.transpose(0, 2, 1)
+        at = np.arange(a.shape[1])
+        out[:, at, at] += np.add.reduceat(support * scale[:, None], starts, axis=0)
+        return out
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         # |q| - <q, p>/|p| as a square, because the difference would lose digits by cancellation.

@@ -17,13 +17,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.core.cell_sums import CellDualSums, CellSurveySums, total_by_cell
 from baserate.core.contracts import (
     Block,
+    CellChunk,
     DualSums,
     Engine,
     FirstSums,
     RowPasses,
     SolvedBlock,
+    SolvedCells,
     SurveySums,
     WrittenBlock,
     WrittenSums,
@@ -35,8 +38,9 @@ from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
+from baserate.passes.numba_cells import CellKernel, order_by_cell
 from baserate.passes.numpy_passes import NumpyPasses
-from baserate.support.arrays import FloatArray, rows_per_block
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray, rows_per_block
 
 LARGE_VALUES = 100_000
 """Inputs with so many values use kernels by default, even if they have to be compiled first."""
@@ -140,6 +144,7 @@ class NumbaPasses(RowPasses):
 
     name = "numba"
     block_values = _BLOCK_VALUES
+    sums_cells = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -147,6 +152,8 @@ class NumbaPasses(RowPasses):
             return None
         kernel = kernel_of(model.loss, rows.dtype)
         large = kernels == "always" or rows.n_values >= LARGE_VALUES
+        if rows.n_cells is not None and model.n_classes > _MOST_CURVED:
+            return None
         if kernel is None or not large or not _supports(model) or not is_installed():  # last, since it imports numba
             return None
         fallback = NumpyPasses(model, rows.naming, uses_scratch=False)
@@ -217,6 +224,64 @@ class NumbaPasses(RowPasses):
         written = self._written_sums(found, shift, mean, rounded)
         survey = self.kernel.survey(found, before, block.weights)
         return WrittenBlock(rows, SolvedBlock(shift, n_passes, survey, written))
+
+    def survey_cells(self, block: Block, allowed: BoolArray) -> CellSurveySums:
+        shifts = np.where(allowed, 0.0, -np.inf)
+        done = self._cells.run(block, shifts, _fused().SURVEY, curvature=False)
+        if done is None:
+            return self._cells_in_numpy(block, functools.partial(self.fallback.survey_cells, allowed=allowed))
+        return self._cells.survey(block, done)
+
+    def reduce_cells(self, block: Block, shifts: FloatArray, *, curvature: bool = True) -> CellDualSums:
+        done = self._cells.run(block, shifts, 0, curvature=curvature)
+        if done is None:
+            task = functools.partial(self.fallback.reduce_cells, shifts=shifts, curvature=curvature)
+            return self._cells_in_numpy(block, task)
+        return self._cells.dual_sums(done)
+
+    def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
+        fused, rows = _fused(), self._space_for_rows(block)
+        unchanged = not shifts.any(axis=1).all()  # NumPy returns such rows without rounding error
+        todo = fused.WRITE | (fused.SURVEY if check else 0)
+        writes = self._writes_rows and not unchanged
+        done = self._cells.run(block, shifts, todo, curvature=False, rows=rows) if writes else None
+        if done is None:
+            return self._write_cells_in_numpy(block, shifts, check, rows)
+        return WrittenBlock(rows, self._cells.written_sums(done, shifts))
+
+    def solve_cells(
+        self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Target, *, store: bool, order: int = 2
+    ) -> SolvedCells | None:
+        if not self._writes_rows:
+            return None
+        return self._cells.solve(chunk, rates, easy, target, store=store, order=order)
+
+    def order_by_cell(self, cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArray]:
+        if cells.dtype != np.int64 or not cells.flags.c_contiguous:
+            return super().order_by_cell(cells, n_cells)
+        return order_by_cell(cells, n_cells)
+
+    @property
+    def _cells(self) -> CellKernel:
+        """The compiled passes over cells."""
+        answer = np.dtype(self.model.answer_types.common if self._writes_rows else np.float64)
+        return CellKernel(self.kernel.name, self.dtype, answer, *self._limits)
+
+    def _cells_in_numpy(self, block: Block, task: Callable[[Block], Any]) -> Any:
+        assert block.cells is not None
+        present = np.unique(block.cells)
+        pieces = block.split(rows_per_block(self.model.n_classes))
+        found = total_by_cell(map(task, pieces), int(present[-1]) + 1)
+        return type(found)(present, *(values[present] for values in found[1:]))
+
+    def _write_cells_in_numpy(self, block: Block, shifts: FloatArray, check: bool, rows: NDArray[Any]) -> WrittenBlock:
+        def write(piece: Block) -> Any:
+            written = self.fallback.write_cells(piece, shifts, check=check)
+            first = piece.start - block.start
+            rows[first : first + len(written.rows)] = written.rows
+            return written.sums
+
+        return WrittenBlock(rows, self._cells_in_numpy(block, write))
 
     def _written_sums(
         self, sums: KernelSums, shift: FloatArray, mean: FloatArray, rounded_mean: FloatArray | None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.core.cell_rows import Segments, adjust_by_cell, dual_sums_by_cell, survey_by_cell
+from baserate.core.cell_sums import CellDualSums, CellSurveySums
 from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
 from baserate.core.row_model import RowModel
 from baserate.inputs.reading import Naming
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class NumpyPasses(RowPasses):
 
     name = "numpy"
     is_default = True
+    sums_cells = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -79,6 +82,46 @@ class NumpyPasses(RowPasses):
         sums = WrittenSums(w @ self.model.divergence(rows), mean, w @ shortfall, exact_mean)
         return WrittenBlock(self._stored(a), sums)
 
+    def survey_cells(self, block: Block, allowed: BoolArray) -> CellSurveySums:
+        model = self.model
+        model.reading.check(block.rows, block.start, self.naming)
+        p, eta = model.read(block.rows)
+        kept_points = self._kept_points(block)
+        if kept_points is not None:
+            kept_points[:] = eta
+        segments = _segments(block)
+        if model.loss.pins_zeros and np.isneginf(eta).any():
+            self._check_supports(block, eta, allowed)
+        p, eta, weights = segments.sorted(p), segments.sorted(eta), segments.sorted(block.weights)
+        return survey_by_cell(model, p, eta, weights, segments)
+
+    def reduce_cells(self, block: Block, shifts: FloatArray, *, curvature: bool = True) -> CellDualSums:
+        segments = _segments(block)
+        eta, weights = segments.sorted(self._dual_points(block)), segments.sorted(block.weights)
+        return dual_sums_by_cell(self.model, eta, weights, segments, shifts, curvature=curvature)
+
+    def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
+        if check:
+            self.survey_cells(replace(block, scratch=None), ~np.isneginf(shifts))
+        segments = _segments(block)
+        raw, weights = segments.sorted(block.rows), segments.sorted(block.weights)
+        adjusted, sums = adjust_by_cell(self.model, raw, weights, segments, shifts)
+        rows = self._stored(adjusted)
+        if segments.order is not None:
+            sorted_rows, rows = rows, np.empty_like(rows)
+            rows[segments.order] = sorted_rows
+        return WrittenBlock(rows, sums)
+
+    def _check_supports(self, block: Block, eta: FloatArray, allowed: BoolArray) -> None:
+        """Reject rows that give probability only to classes that their cell excludes."""
+        assert block.cells is not None
+        of_row = allowed[block.cells]
+        unsupported = np.flatnonzero((np.isneginf(eta) | ~of_row).all(axis=1))
+        if unsupported.size:
+            row = int(unsupported[0])
+            model = replace(self.model, kept_classes=np.flatnonzero(of_row[row]))
+            model.check_support(model.kept(eta[row : row + 1]), block.start + row, self.naming)
+
     def _stored(self, rows: FloatArray) -> NDArray[Any]:
         """Rounded rows in the dtype of the answer."""
         return rows.astype(self.model.answer_types.common, copy=False)
@@ -92,3 +135,8 @@ class NumpyPasses(RowPasses):
         if block.scratch is None or not self.uses_scratch or block.scratch.dtype != np.float64:
             return None
         return block.scratch[:, : len(self.model.kept_classes)]
+
+
+def _segments(block: Block) -> Segments:
+    assert block.cells is not None  # the engine has cells
+    return Segments.of(block.cells)

@@ -6,8 +6,20 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from baserate.rates.base import Rates, from_json
+from baserate.rates.by_group import GroupedRates
 from baserate.rates.kinds import SurveyCounts, as_known
+from baserate.rates.margins import Margins, as_margins, is_grouped
 
 RatesLike = ArrayLike | Mapping[Any, float] | Rates
 
-__all__ = ["Rates", "RatesLike", "SurveyCounts", "as_known", "from_json"]
+__all__ = [
+    "GroupedRates",
+    "Margins",
+    "Rates",
+    "RatesLike",
+    "SurveyCounts",
+    "as_known",
+    "as_margins",
+    "from_json",
+    "is_grouped",
+]

@@ -31,9 +31,9 @@ _MAX_BATCH = 2**53  # Larger whole numbers are not exact as floats.
 class Rates(ABC):
     """What is known about the class rates: a set of possible rates to which predictions are adjusted.
 
-    Create it with :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels` or
-    :meth:`of_population`, and pass it wherever rates are accepted. If the true class rates of the adjusted rows lie in
-    the set, the loss falls by at least the guaranteed amount, and never rises.
+    Create it with :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels`,
+    :meth:`of_population` or, for rates per group, :meth:`by`. Pass it wherever rates are accepted. If the true class
+    rates of the adjusted rows lie in the set, the loss falls by at least the guaranteed amount, and never rises.
 
     All constructors accept one number per class: a sequence in the order of the columns, or a dict that maps class
     names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`. A single number is about the
@@ -221,6 +221,81 @@ class Rates(ABC):
         return _build("population", classes, values=values, confidence=confidence)
 
     @staticmethod
+    def by(
+        keys: Any,
+        table: Any,
+        *,
+        kind: str = "rates",
+        rounding: float | str | None = None,
+        confidence: float = 0.95,
+        joint: bool = True,
+        design_effect: float = 1.0,
+        unlisted: str = "raise",
+        classes: Sequence[Any] | None = None,
+    ) -> Rates:
+        """Class rates of each group of rows: of each region, site, age band or day.
+
+        Parameters
+        ----------
+        keys : str or list of str
+            The column that defines the groups, or several columns for their combinations.
+        table : dataframe, dict, Series or path
+            The rates of each group, in one of these forms:
+
+            - a dataframe (pandas, polars, pyarrow) with one row per group and one column per class. The groups are
+              columns with the names ``keys``, or the index of a pandas dataframe;
+            - a dataframe with one row per group and class: the columns ``keys``, ``"class"``, and ``"rate"``, or
+              ``"low"`` and ``"high"``, or ``"count"``;
+            - a dict from group to a dict from class to rate. With several keys a group is a tuple;
+            - for two classes, a dict or a pandas Series from group to the rate of the positive class;
+            - a dict from group to :class:`Rates` of any kind;
+            - the path of a CSV file with one of the first two forms.
+
+            An entry that is missing (None, NaN, an empty cell) is unknown. A group whose entries are all missing is not
+            adjusted. An entry may also be bounds: a tuple in a dict, ``0.01..0.03`` in a CSV file.
+        kind : "rates", "counts" or "population", default "rates"
+            What the numbers are: the rates of the rows of each group, the counts of a survey in each group (see
+            :meth:`from_counts`), or the rates of the population of each group (see :meth:`of_population`). Among
+            counts, a missing entry is 0.
+        rounding : float or "auto", optional
+            The largest rounding error of a rate in the table, such as 0.005 for whole percentages. Each exact rate
+            becomes an interval of this half-width. "auto" takes half a unit of the last decimal in the table. Tables
+            that were rounded need this: otherwise two tables hardly ever agree.
+        confidence : float, default 0.95
+            For surveys and populations.
+        joint : bool, default True
+            Whether the confidence is for all groups together: each of G groups then gets the level
+            ``(1 - confidence) / G``. With False, the confidence is for each group by itself, and nothing is claimed
+            about all of them.
+        design_effect : float, default 1.0
+            For counts, as in :meth:`from_counts`.
+        unlisted : "raise" or "free", default "raise"
+            What is done about rows whose group is not in the table, or missing: an error, or nothing is assumed about
+            their rates.
+        classes : sequence, optional
+            The columns with rates if the table has others, or the class names of rates that are given by position.
+
+        Returns
+        -------
+        Rates
+            For :func:`baserate.adjust`, and as a part of :class:`baserate.Margins`.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> rates = br.Rates.by("region", {"north": 0.1, "south": 0.3})
+        >>> rates
+        Rates by region: exact rates of 2 groups
+        >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
+        >>> result.probs.round(3)
+        array([0.058, 0.142, 0.434, 0.166])
+        """
+        grouped: Any = Rates.kinds["groups"]  # a kind of its own; it is not imported here, because it imports this one
+        options = {"confidence": confidence, "joint": joint, "design_effect": design_effect, "unlisted": unlisted}
+        found: Rates = grouped.from_table(keys, table, classes=classes, kind=kind, rounding=rounding, **options)
+        return found
+
+    @staticmethod
     def parse(text: str, confidence: float = 0.95, design_effect: float = 1.0) -> Rates:
         """Parse rates from a string, as on the command line.
 
@@ -367,6 +442,11 @@ class Rates(ABC):
         lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
         return {"kind": self.kind, **lists}
 
+    @classmethod
+    def _from_json(cls, numbers: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:
+        """Rates from the values of :meth:`to_json`, without their kind."""
+        return _build(cls.kind, classes, **numbers)
+
     def _numbers(self) -> dict[str, Any]:
         """The fields with one number per class."""
         return {name: getattr(self, name) for name in ("values", "low", "high", "counts") if hasattr(self, name)}
@@ -425,7 +505,7 @@ class Rates(ABC):
 def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:
     """Rebuild rates from the output of :meth:`Rates.to_json`."""
     numbers = dict(description)
-    return _build(numbers.pop("kind"), classes, **numbers)
+    return Rates.kinds[numbers.pop("kind")]._from_json(numbers, classes)
 
 
 def _build(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:

@@ -15,7 +15,8 @@ import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
 
-_ROUNDING = 1e-9  # Relative to one case. An effective count of 10.000000000000002 is 10.
+ROUNDING = 1e-9
+"""Relative to one case: an effective count of 10.000000000000002 is 10."""
 _CHUNK = 256  # Number of terms of a tail that are summed at a time.
 
 
@@ -25,9 +26,9 @@ def batch_bounds(
     """Joint bounds for all class rates in a batch, from the counts of a survey."""
     tail = _tail(len(counts), confidence)
     # Effective counts are rounded such that the bounds get wider: the formula needs whole numbers.
-    m = int(np.floor(counts.sum() / design_effect + _ROUNDING))
+    m = int(np.floor(counts.sum() / design_effect + ROUNDING))
     inside, outside = (
-        np.minimum(np.ceil(x / design_effect - _ROUNDING), m).astype(int).tolist()
+        np.minimum(np.ceil(x / design_effect - ROUNDING), m).astype(int).tolist()
         for x in (counts, counts.sum() - counts)
     )
     high = [_largest_count(x, m, batch_size, tail) for x in inside]

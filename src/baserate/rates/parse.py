@@ -150,7 +150,7 @@ def _interpret(kind: str | None, given: Any, source: str) -> ParsedRates:
     entries = given if isinstance(given, Mapping) else dict(enumerate(given))
     if kind == "counts" and len(entries) == 1 and "/" in str(*entries.values()):
         return _parse_share(*entries.items(), named=isinstance(given, Mapping))
-    bounds = {name: _parse_bounds(entry, name) for name, entry in entries.items()}
+    bounds = {name: parse_bounds(entry, name) for name, entry in entries.items()}
     low = {name: a for name, (a, _) in bounds.items()}
     high = {name: b for name, (_, b) in bounds.items()}
     between = any(a != b for a, b in bounds.values())
@@ -182,7 +182,7 @@ def _parse_share(entry: tuple[Any, Any], *, named: bool) -> ParsedRates:
     return ParsedRates("counts", {"counts": {name: count} if named else count, "total": total})
 
 
-def _parse_bounds(entry: Any, name: Any) -> tuple[float | None, float | None]:
+def parse_bounds(entry: Any, name: Any) -> tuple[float | None, float | None]:
     """The lower and the upper bound of an entry; both are the same for a single number."""
     if isinstance(entry, list) and len(entry) == 2:
         return _parse_number(entry[0], name), _parse_number(entry[1], name)

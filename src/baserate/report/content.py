@@ -15,9 +15,14 @@ from baserate.analysis.row_changes import AllRows, RowChanges, all_rows, row_cha
 from baserate.inputs.labels import as_targets
 from baserate.losses.brier import Brier
 from baserate.losses.log import Log
+from baserate.rates import Rates
 from baserate.report import sentences, tables
+from baserate.report.formatting import format_number
+from baserate.report.groups import group_page
 from baserate.report.python_code import python_code
 from baserate.result.facts import facts, most_changed
+from baserate.result.group_facts import group_facts
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray
 
@@ -70,25 +75,21 @@ def report_content(
     command : str, optional
         The command line that made the adjustment.
     """
-    about, changes = facts(result), row_changes(result)
+    about = group_facts(result) if isinstance(result, GroupedResult) else facts(result)
+    changes = row_changes(result)
     page = {
         "title": title,
         "note": note,
-        "description": sentences.description(about),
-        "guarantee": sentences.guarantee(about) | {"check": ""},
-        "caveats": sentences.caveats(about),
         "is_log_loss": about["loss_key"] == "log",
-        "is_exact": about["rates_kind"] == "exact",
         "rates": tables.rates_table(about, most_changed(about, MAX_SHOWN)),
         "all_rates": tables.rates_table(about, about["classes"]) if about["n_classes"] > MAX_SHOWN else [],
-        "details": tables.details(about),
         "row_changes": sentences.row_change_sentences(about, changes),
         "extreme_rows": tables.extreme_rows(about, changes),
         "sample_note": sentences.sample_note(about, changes),
         "comparison": None,
         "versions": _versions(),
-        "code": python_code(about),
         "command": command,
+        **(group_page(result, about) if isinstance(result, GroupedResult) else _page(about)),
     }
     if y is None:
         return Content(page, about, changes, None)
@@ -100,12 +101,27 @@ def report_content(
     return Content(page, about, changes, rows)
 
 
+def _page(about: dict[str, Any]) -> dict[str, Any]:
+    """What a report says about an adjustment without groups."""
+    return {
+        "description": sentences.description(about),
+        "guarantee": sentences.guarantee(about) | {"check": ""},
+        "caveats": sentences.caveats(about),
+        "is_exact": about["rates_kind"] == "exact",
+        "margins": [],
+        "details": tables.details(about),
+        "code": python_code(about),
+    }
+
+
 def _compare(result: Result, rows: AllRows, targets: FloatArray, old_rates: Any) -> Comparison:
     """The losses of this adjustment and of all procedures; the loss that was adjusted for comes first."""
+    # The other procedures adjust all rows to the same rates.
+    known = Rates.exact(result.rates) if isinstance(result, GroupedResult) else result.certificate.known
     return compare(
         rows.before,
         targets,
-        result.certificate.known,
+        known,
         old_rates,
         losses=(result.loss, Log(), Brier()),
         classes=result.classes,
@@ -118,8 +134,10 @@ def _check_condition(
     result: Result, about: dict[str, Any], rows: AllRows, targets: FloatArray, comparison: Comparison
 ) -> str:
     """Whether the labels meet the condition of the guarantee, and what the adjustment did to its loss."""
-    true_rates = np.average(targets, axis=0, weights=rows.weights)
     change = float(comparison.change[comparison.procedures.index(tables.THIS), 0])
+    if isinstance(result, GroupedResult):
+        return f"According to the labels, the loss {'fell' if change <= 0 else 'rose'} by {format_number(abs(change))}."
+    true_rates = np.average(targets, axis=0, weights=rows.weights)
     is_met = result.certificate.holds_for(true_rates)
     return sentences.condition_check(about, true_rates, is_met=is_met, loss_change=change)
 

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.displays import MovementDisplay, RatesDisplay, RateSensitivityDisplay, ReliabilityDisplay
+from baserate.displays import (
+    GroupRatesDisplay,
+    MovementDisplay,
+    RatesDisplay,
+    RateSensitivityDisplay,
+    ReliabilityDisplay,
+)
 from baserate.report.content import Content
+from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 
 
@@ -32,7 +39,11 @@ def _displays(result: Result, content: Content, y: ArrayLike | None) -> dict[str
         "rates": RatesDisplay.from_adjustment(result),
         "row_changes": MovementDisplay.from_predictions(changes.before, changes.after, classes=result.classes),
     }
-    if about["procedure"] != "prior" and any(np.isfinite(one["sensitivity"]) for one in about["classes"]):
+    if isinstance(result, GroupedResult):
+        for i, margin in enumerate(result.groups.margins):
+            if margin.keys:
+                displays[f"groups{i}"] = GroupRatesDisplay.from_adjustment(result, margin.name)
+    elif about["procedure"] != "prior" and any(np.isfinite(one["sensitivity"]) for one in about["classes"]):
         displays["sensitivity"] = RateSensitivityDisplay.from_adjustment(result)
     if rows is not None and y is not None:
         both = (rows.before[:, 1], rows.after[:, 1]) if result.one_column else (rows.before, rows.after)

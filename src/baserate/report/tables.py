@@ -23,13 +23,14 @@ _NOT_MOVED = 1e-12  # Rows whose divergence is below this did not change.
 
 def rates_table(about: dict[str, Any], classes: list[dict[str, Any]]) -> list[dict[str, str]]:
     """One row per class: its rate before, as requested, and after."""
-    rates = ("before", "wanted", "at_least", "at_most", "achieved")
+    rates = [name for name in ("before", "wanted", "at_least", "at_most", "achieved") if name in classes[0]]
     changes = (100 * (one["achieved"] - one["before"]) for one in classes)
     columns = {
         "name": [class_name(about, one["class"]) for one in classes],
         **{column: format_column(one[column] for one in classes) for column in rates},
         "change": format_column(changes, signed=True, min_decimals=1),
-        "shift": shown_shifts(about, classes),
+        # With rates per group there is one shift per group.
+        **({"shift": shown_shifts(about, classes)} if "shift" in classes[0] else {}),
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -18,6 +18,7 @@ from baserate.losses.base import Loss
 from baserate.result import text
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.support.arrays import FloatArray
+from baserate.support.summary import Summary
 
 _OUT = Option("out")
 
@@ -137,8 +138,12 @@ class Result:
         kept = {name: value for name, value in vars(self).items() if name != "_wrapped"}
         return kept | {"source": None, "form": form}
 
+    def summary(self) -> Summary:
+        """What a person sees of the result, in terminals and notebooks."""
+        return text.summary(self)
+
     def __repr__(self) -> str:
-        return text.summary(self).text()
+        return self.summary().text()
 
     def _repr_html_(self) -> str:
-        return text.summary(self).html()
+        return self.summary().html()

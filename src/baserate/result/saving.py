@@ -19,10 +19,16 @@ from baserate.rates import from_json as rates_from_json
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.facts import facts, json_number
 from baserate.result.field_reader import MAX_ROWS, FieldReader
+from baserate.result.group_saving import certificate_from_json, groups_from_json, groups_to_json
+from baserate.result.grouped import GroupedResult
+from baserate.result.grouped_certificate import GroupedCertificate
 from baserate.result.json_file import read_json, write_json
 from baserate.result.record import Result
 
 R = TypeVar("R", bound=Result)
+G = TypeVar("G", bound=GroupedResult)
+
+_GROUPS = "groups"  # The procedure of results with rates per group. Earlier versions refuse to load it.
 
 
 def save(result: Result, path: str | os.PathLike[str]) -> None:
@@ -30,11 +36,13 @@ def save(result: Result, path: str | os.PathLike[str]) -> None:
     write_json(path, saved_fields(result))
 
 
-def load(kind: type[R], path: str | os.PathLike[str], loss: Loss | None = None) -> R:
-    """Read a result that :func:`save` wrote, as an object of a class of results."""
-    fields = read_json(path)
+def load(kind: type[R], grouped: type[G], path: str | os.PathLike[str], loss: Loss | None = None) -> R | G:
+    """Read a result that :func:`save` wrote, as an object of a class of results, or of results with groups."""
+    saved = FieldReader(read_json(path))
     try:
-        return _from_fields(kind, FieldReader(fields), loss)
+        if "procedure" in saved and saved["procedure"] == _GROUPS:
+            return _from_group_fields(grouped, saved, loss)
+        return _from_fields(kind, saved, loss)
     except ValueError as error:
         raise BadFile(f"{path} does not describe an adjustment: {error}") from error
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -44,6 +52,8 @@ def load(kind: type[R], path: str | os.PathLike[str], loss: Loss | None = None) 
 
 def saved_fields(result: Result) -> dict[str, Any]:
     """The fields of a saved adjustment: facts, and what is needed to adjust further rows."""
+    if isinstance(result, GroupedResult):
+        return _group_fields(result)
     model, about = result.model, facts(result)
     for name in result.classes or ():
         _check_class_name(name)
@@ -66,6 +76,65 @@ def saved_fields(result: Result) -> dict[str, Any]:
         "known": result.certificate.known.to_json(),
         "active": [[None if b.of is None else column[b.of], b.side, b.value] for b in result.active],
     }
+
+
+def _group_fields(result: GroupedResult) -> dict[str, Any]:
+    """The fields of a saved adjustment to rates per group."""
+    certificate, model = result.certificate, result.model
+    assert isinstance(certificate, GroupedCertificate)
+    for name in result.classes or ():
+        _check_class_name(name)
+    return {
+        "procedure": _GROUPS,
+        **{name: getattr(result, name) for name in ("bounded", "converged", "n_passes", "n_rows", "engine")},
+        "one_column": result.one_column,
+        "n_classes": model.n_classes,
+        "smoothing": model.reading.smoothing,
+        "from_logits": model.reading.from_logits,
+        **{name: json_number(getattr(certificate, name)) for name in ("loss_reduction", "gap", "residual")},
+        "approximate": certificate.approximate,
+        "loss": to_json(result.loss),
+        "classes": None if result.classes is None else list(result.classes),
+        **{name: getattr(result, name).tolist() for name in ("wanted", "before", "rates")},
+        "known": certificate.known.to_json(),
+        "batch_sizes": [sizes.tolist() for sizes in certificate.batch_sizes],
+        "groups": groups_to_json(result.groups),
+    }
+
+
+def _from_group_fields(kind: type[G], saved: FieldReader, loss: Loss | None) -> G:
+    k = saved.whole("n_classes", low=2)
+    wanted = saved.numbers("wanted", k)
+    names = as_classes(saved["classes"], k)
+    for name in names or ():
+        _check_class_name(name)
+    bounded, chosen = saved.flag("bounded"), _loss(saved, loss, k)
+    reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
+    model = RowModel(chosen, is_bounded(chosen, bounded), k, np.arange(k), reading)
+    groups = groups_from_json(saved, model)
+    return kind(
+        model=model,
+        dual_shift=np.concatenate([margin.shift for margin in groups.margins]),
+        wanted=wanted,
+        before=saved.numbers("before", k),
+        rates=saved.numbers("rates", k),
+        certificate=certificate_from_json(saved, names, groups, k),
+        active=(),
+        converged=saved.flag("converged"),
+        n_passes=saved.whole("n_passes"),
+        n_rows=saved.whole("n_rows"),
+        engine=saved.text("engine"),
+        bounded=bounded,
+        classes=names,
+        procedure="adjust",
+        answer=None,
+        form=None,
+        one_column=saved.flag("one_column"),
+        source=None,
+        stop=None,
+        groups=groups,
+        cell_groups=np.zeros(0, dtype=np.intp),
+    )
 
 
 def _from_fields(kind: type[R], saved: FieldReader, loss: Loss | None) -> R:
@@ -106,15 +175,20 @@ def _model(saved: FieldReader, k: int, bounded: bool, loss: Loss | None) -> RowM
     if not len(kept) or (np.diff(kept) <= 0).any():
         raise ValueError(f"kept_classes must be increasing numbers of classes, not {kept.tolist()}")
     levels = None if saved["levels"] is None else saved.whole_numbers("levels", len(kept), below=MAX_ROWS)
+    chosen = _loss(saved, loss, k)
+    if levels is not None and not chosen.pins_zeros:
+        raise ValueError(f"levels must be null for the loss {to_json(chosen)}")
+    reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
+    return RowModel(chosen, is_bounded(chosen, bounded), k, kept, reading, levels, saved.share("softness"))
+
+
+def _loss(saved: FieldReader, loss: Loss | None, k: int) -> Loss:
     described = saved.mapping("loss")
     chosen = from_json(described) if loss is None else as_loss(loss)
     if to_json(chosen) != described:
         raise ValueError(f"it was saved for the loss {described}, not for {to_json(chosen)}")
     check_loss(chosen, k)
-    if levels is not None and not chosen.pins_zeros:
-        raise ValueError(f"levels must be null for the loss {described}")
-    reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
-    return RowModel(chosen, is_bounded(chosen, bounded), k, kept, reading, levels, saved.share("softness"))
+    return chosen
 
 
 def _certificate(saved: FieldReader, names: tuple[Any, ...] | None, k: int) -> Certificate:

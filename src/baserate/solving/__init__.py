@@ -1,5 +1,7 @@
 """From the arguments of a caller to a result: parse the request, open the rows, fit, and state the guarantee."""
 
+from baserate.solving.apply_groups import apply_group_shifts
+from baserate.solving.grouped import solve_groups, solve_groups_again
 from baserate.solving.predictions import read_predictions
 from baserate.solving.procedures import adjusted, prior_adjusted, requested
 from baserate.solving.request import Request, known_rates
@@ -8,6 +10,7 @@ from baserate.solving.solve import apply_shift, solve, solve_again
 __all__ = [
     "Request",
     "adjusted",
+    "apply_group_shifts",
     "apply_shift",
     "known_rates",
     "prior_adjusted",
@@ -15,4 +18,6 @@ __all__ = [
     "requested",
     "solve",
     "solve_again",
+    "solve_groups",
+    "solve_groups_again",
 ]

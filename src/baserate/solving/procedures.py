@@ -6,8 +6,9 @@ from dataclasses import fields
 from typing import Any
 
 from baserate.inputs.row_source import RowSource
-from baserate.rates import RatesLike
+from baserate.rates import RatesLike, is_grouped
 from baserate.result.record import Result
+from baserate.solving.grouped import solve_groups
 from baserate.solving.request import Request, parse_request
 from baserate.solving.solve import solve, solve_prior
 
@@ -16,7 +17,10 @@ _ROW_OPTIONS = {field.name for field in fields(RowSource)}
 
 def adjusted(probs: Any, rates: RatesLike, *, keep_rows: bool = True, **options: Any) -> Result:
     """Bounded or unbounded adjustment; takes the options of :func:`baserate.adjust`."""
-    return solve(requested(probs, rates, **options), keep_rows=keep_rows)
+    request = requested(probs, rates, allow_groups=True, **options)
+    if is_grouped(request.known):
+        return solve_groups(request, keep_rows=keep_rows)
+    return solve(request, keep_rows=keep_rows)
 
 
 def prior_adjusted(

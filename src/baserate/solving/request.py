@@ -15,12 +15,13 @@ from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.class_numbers import is_one_number
 from baserate.inputs.columns import classes_of_one_column, classes_of_rates, names_all_classes
+from baserate.inputs.group_columns import GROUPS
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, quoted_name
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
-from baserate.rates import Rates, RatesLike, as_known
+from baserate.rates import Rates, RatesLike, as_known, as_margins, is_grouped
 
 DEFAULT_STOP = Stop(1e-10, 500)
 
@@ -64,19 +65,46 @@ def parse_request(
     tol: float = DEFAULT_STOP.tol,
     max_passes: int = DEFAULT_STOP.max_passes,
     kernels: str | None = None,
+    allow_groups: bool = False,
 ) -> Request:
-    """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`."""
+    """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`.
+
+    Rates per group are refused unless ``allow_groups``.
+    """
+    if is_grouped(rates) and not allow_groups:
+        as_margins(rates).rate_set(None)  # raises the error that says so
     stop = _as_stop(tol, max_passes)
     reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
-    named = classes_of_rates(rates)
-    rows = open_rows(replace(source, named_classes=named, names_all=names_all_classes(rates)))
+    source = with_names_of(source, rates)
+    named = source.named_classes
+    rows = open_rows(source)
     k = rows.n_classes
     names = class_names(rows, classes, named=named)
-    known = known_rates(rows, rates, names, selected=source.columns is not None)
+    if is_grouped(rates):
+        known = known_rates(rows, as_margins(rates), names)
+    else:
+        known = known_rates(rows, rates, names, selected=source.columns is not None)
     check_loss(chosen, k)
     bounded = is_bounded(chosen, as_requested)
     model = RowModel(chosen, bounded, k, np.arange(k), reading, answer_types=rows.answer_types)
     return Request(rows, model, known, as_requested, stop, kernels)
+
+
+def with_names_of(source: RowSource, rates: RatesLike | None) -> RowSource:
+    """The rows, with the classes that the rates name, and the columns of groups by which they are given."""
+    if rates is None:
+        return source
+    if is_grouped(rates):
+        margins = as_margins(rates)
+        keys, names = margins.keys, margins.named_classes
+        return replace(source, named_classes=names, names_all=margins.names_all, group_keys=keys)
+    if source.groups is not None:
+        raise BadOption(
+            f"{GROUPS}= says to which group each row belongs, but the rates are not given per group; pass "
+            "Rates.by('name of a column', table)",
+            options=[GROUPS],
+        )
+    return replace(source, named_classes=classes_of_rates(rates), names_all=names_all_classes(rates))
 
 
 def known_rates(

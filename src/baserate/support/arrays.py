@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,3 +24,8 @@ def rows_per_block(n_classes: int, block_values: int = BLOCK_VALUES) -> int:
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
+
+
+def sum_by(numbers: IndexArray, values: NDArray[Any], n: int) -> FloatArray:
+    """The sum of the values with each of the numbers 0 to n - 1."""
+    return np.asarray(np.bincount(numbers, values, minlength=n), dtype=np.float64)

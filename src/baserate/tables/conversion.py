@@ -43,7 +43,7 @@ def coded_column(parts: Sequence[Part], name: str) -> CodedColumn:
     positions: dict[Any, int] = {}
     codes = [np.empty(0, dtype=np.intp)]
     for part in parts:
-        for values, own in map(_coded, _arrays(part, name)):
+        for values, own in map(coded_array, _arrays(part, name)):
             here = [-1 if value is None else positions.setdefault(value, len(positions)) for value in values]
             codes.append(np.array([*here, -1], dtype=np.intp)[own])  # the code -1 selects the last entry, which is -1
     return CodedColumn(list(positions), np.concatenate(codes))
@@ -58,11 +58,9 @@ def _arrays(part: Part, name: str) -> Iterator[pa.Array]:
             yield batch.column(name)
 
 
-def _coded(column: pa.Array) -> CodedColumn:
+def coded_array(column: pa.Array) -> CodedColumn:
     """Values and codes of one array. A value that counts as missing is None."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    coded = column.dictionary_encode()
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return CodedColumn([_value(value) for value in coded.dictionary.to_pylist()], codes.astype(np.intp))
 

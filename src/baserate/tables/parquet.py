@@ -75,16 +75,21 @@ class ParquetPart(Part):
 
     def _read(self, group: int, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with name_file_in_errors(self.name):
-            yield from self._file().iter_batches(
-                batch_rows, row_groups=[group], columns=None if columns is None else list(columns), use_threads=False
-            )
+            file = self._file(is_copied=columns is None)
+            chosen = None if columns is None else list(columns)
+            yield from file.iter_batches(batch_rows, row_groups=[group], columns=chosen, use_threads=False)
 
-    def _file(self) -> Any:
-        """The opened file. Each thread opens it once and keeps it until it reads another part."""
-        if getattr(_opened, "part", None) is not self:
-            _opened.part, _opened.file = self, None  # releases the previous file
+    def _file(self, *, is_copied: bool) -> Any:
+        """The opened file. Each thread opens it once and keeps it until it reads another part.
+
+        Texts that are only looked at, such as groups, stay as they are stored: each different text once, and a number
+        for each row. Columns that are copied to another file keep their type.
+        """
+        if getattr(_opened, "key", None) != (id(self), is_copied):
+            _opened.part, _opened.key, _opened.file = self, (id(self), is_copied), None  # releases the previous file
+            texts = [] if is_copied else [field.name for field in self.schema if pa.types.is_string(field.type)]
             options = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
-            _opened.file = pq.ParquetFile(self._open(), **options)
+            _opened.file = pq.ParquetFile(self._open(), read_dictionary=texts, **options)
         return _opened.file
 
 

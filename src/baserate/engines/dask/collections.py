@@ -7,13 +7,14 @@ Nothing is computed here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from baserate.errors import BadOption, BadProbabilities
+from baserate.errors import BadGroups, BadOption, BadProbabilities
 from baserate.inputs.columns import Columns, ColumnSelection
+from baserate.inputs.group_columns import missing_column
 from baserate.inputs.validation import as_matrix, quoted
 
 
@@ -34,6 +35,8 @@ class Partitions:
         Rows of each partition, if they are known without computing anything.
     what : str
         Its name in messages.
+    group_keys : tuple, optional
+        Columns of a dataframe that hold the groups of the rows; None if there are no rates per group.
     """
 
     collection: Any
@@ -42,6 +45,7 @@ class Partitions:
     dtype: np.dtype[Any] | None
     lengths: tuple[int, ...] | None
     what: str = "probs"
+    group_keys: tuple[Any, ...] | None = None
 
     @property
     def names(self) -> list[Any] | None:
@@ -113,7 +117,9 @@ def known_lengths(collection: Any) -> tuple[int, ...] | None:
     return tuple(int(size) for size in chunks[0])
 
 
-def partitioned(probs: Any, choice: ColumnSelection, *, what: str = "probs") -> Partitions:
+def partitioned(
+    probs: Any, choice: ColumnSelection, *, what: str = "probs", group_keys: tuple[Any, ...] | None = None
+) -> Partitions:
     """The rows of a Dask collection.
 
     Parameters
@@ -122,13 +128,20 @@ def partitioned(probs: Any, choice: ColumnSelection, *, what: str = "probs") -> 
     choice : ColumnSelection
         What is known about the columns of a dataframe.
     what : str
+    group_keys : tuple
+        Columns that hold the groups of the rows.
     """
     if hasattr(type(probs), "numblocks"):  # Of the type: a delayed object seems to have every attribute.
         if choice.columns is not None:
             raise BadOption(f"columns= selects columns of a dataframe, but {what} is a Dask {type(probs).__name__}")
-        return _array(probs, what)
+        if group_keys:
+            raise BadGroups(f"groups are columns of a Dask dataframe, but {what} is a Dask array")
+        return replace(_array(probs, what), group_keys=group_keys)
     if hasattr(type(probs), "columns") and probs.ndim == 2:
-        return _dataframe(probs, choice, what)
+        for key in group_keys or ():
+            if key not in list(probs.columns):
+                raise missing_column(key, list(probs.columns), what)
+        return replace(_dataframe(probs, choice, what), group_keys=group_keys)
     raise BadProbabilities(
         f"{what} must have 2 dimensions (rows, classes), but is a Dask {type(probs).__name__}; pass a Dask array or "
         "dataframe"

@@ -20,11 +20,13 @@ from baserate.engines.dask.collections import Partitions, is_partitioned, partit
 from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.rows import STRIDE, DaskRows
 from baserate.engines.memory import MemoryEngine
+from baserate.errors import BadGroups
 from baserate.inputs.dataframes import split_dataframe
+from baserate.inputs.group_combinations import CombinationIndex, Combinations
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
 from baserate.support.answer_types import AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray
+from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, sum_by
 
 T = TypeVar("T")
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -56,7 +58,9 @@ class DaskEngine(Engine):
     def open(cls, source: RowSource) -> Self | None:
         if not is_partitioned(source.probs):
             return None
-        partitions = partitioned(source.probs, source.choice, what=source.argument)
+        if source.groups is not None:
+            raise BadGroups("the groups of a Dask dataframe are columns of it; leave groups= out")
+        partitions = partitioned(source.probs, source.choice, what=source.argument, group_keys=source.group_keys)
         return cls(partitions, DaskRows(partitions, source.sample_weight), source.answer_dtype)
 
     def __init__(self, partitions: Partitions, rows: DaskRows, answer_dtype: np.dtype[Any] | None) -> None:
@@ -67,6 +71,7 @@ class DaskEngine(Engine):
         self._answer: PickledTask | None = None
         self._sample: MemoryEngine | None = None
         self._has_read = False
+        self._finder: workers.CellFinder | None = None
         self.n_classes, self.dtype = partitions.n_classes, partitions.dtype
         self.columns = partitions.columns
         self.weighted = rows.weighted
@@ -113,12 +118,26 @@ class DaskEngine(Engine):
             "common": self.answer_types.common,
         }
         options = [{"place": place} | more for place in self._rows.places()]
-        parts = calls(workers.adjusted_rows, [(task, part) for part in self._rows.for_answer()], options)
+        finder = self._delayed_finder()
+        parts = calls(workers.adjusted_rows, [(task, part, finder) for part in self._rows.for_answer()], options)
         lengths = self._rows.lengths if self._rows.counted else None
         return source.like(parts, lengths, self._meta)
 
     def reopen(self) -> Self:
-        return type(self)(self._partitions, self._rows, self._answer_dtype)
+        again = type(self)(self._partitions, self._rows, self._answer_dtype)
+        again._finder, again.n_cells = self._finder, self.n_cells
+        return again
+
+    def group_combinations(self) -> Combinations:
+        return super().group_combinations() if self._partitions.group_keys is None else self._rows.combinations
+
+    def with_cells(self, cell_of_combination: IndexArray, n_cells: int) -> Self:
+        rows = self.reopen()
+        rows.progress, rows.n_cells = self.progress, n_cells
+        combinations = self.group_combinations()
+        rows._finder = workers.CellFinder(CombinationIndex.of(combinations), cell_of_combination)
+        rows.cell_weights = sum_by(cell_of_combination, combinations.weight, n_cells)
+        return rows
 
     def sample(self, n_rows: int) -> MemoryEngine | None:
         if self._sample is None or n_rows >= self._sample.n_rows:
@@ -132,7 +151,8 @@ class DaskEngine(Engine):
         self.progress.begin("reading", self.n_rows)
         shared = delayed(task)  # one for all partitions: with many classes it may have megabytes
         (parts, weights), places = self._rows.kept, self._rows.places()
-        arguments = [(shared, *one) for one in zip(parts, weights, strict=True)]
+        finder = self._delayed_finder()
+        arguments = [(shared, *one, finder) for one in zip(parts, weights, strict=True)]
         results = calls(function, arguments, [{"place": place, "block_values": block_values} for place in places])
         picks = [] if self._has_read else self._picks()
         found = compute_all([*results, *picks])
@@ -142,6 +162,12 @@ class DaskEngine(Engine):
         for length in self._rows.lengths:
             self.progress.rows(length)
         return found[: len(parts)]
+
+    def _delayed_finder(self) -> Any:
+        """What finds the cells of rows, as one object for all partitions; None if rows have no cells."""
+        from dask.delayed import delayed
+
+        return None if self._finder is None else delayed(self._finder, pure=False, traverse=False)
 
     def _picks(self) -> list[Any]:
         """The rows of the sample from each partition, to be computed in the first pass."""

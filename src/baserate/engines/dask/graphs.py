@@ -63,6 +63,8 @@ def _in_one_layer(name: str, layer: dict[Any, Any], dependencies: Sequence[Any])
     from dask.delayed import Delayed
     from dask.highlevelgraph import HighLevelGraph
 
-    different = {id(one.dask): one for one in dependencies}  # most share a graph
+    # Most share a graph. The graphs are kept while they are compared, since that of a constant is made anew each time.
+    graphs = [(one.dask, one) for one in {id(one): one for one in dependencies}.values()]
+    different = {id(graph): one for graph, one in graphs}
     graph = HighLevelGraph.from_collections(name, layer, dependencies=list(different.values()))
     return [Delayed(key, graph, layer=name) for key in layer]

@@ -12,8 +12,17 @@ import numpy as np
 from baserate.engines.dask.collections import Partitions, delayed_parts, is_partitioned, known_lengths
 from baserate.engines.dask.graphs import calls, compute_all
 from baserate.engines.dask.memory import persisted
-from baserate.engines.dask.workers import Place, WeightSums, given_weights, length, weight_column, weight_sums
+from baserate.engines.dask.workers import (
+    Place,
+    WeightSums,
+    combinations_in,
+    given_weights,
+    length,
+    weight_column,
+    weight_sums,
+)
 from baserate.errors import BadProbabilities, BadWeights
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.validation import as_weights, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -43,7 +52,8 @@ class DaskRows:
     @cached_property
     def _parts(self) -> list[Any]:
         """The partitions that the passes read, unless they are kept in memory."""
-        return self.source.delayed([self._weight_name] if self._weight_name is not None else ())
+        weight = [] if self._weight_name is None else [self._weight_name]
+        return self.source.delayed([*weight, *(self.source.group_keys or ())])
 
     @property
     def counted(self) -> bool:
@@ -108,12 +118,21 @@ class DaskRows:
     def places(self) -> list[Place]:
         """What the tasks on each partition need to know."""
         n_rows, scale = (sum(self.lengths), self.scale) if self.counted else (0, (1.0, 1.0))
-        names, dtype = self.source.names, self.source.dtype
-        return [Place(start, n_rows, scale, names, dtype) for start in self.starts]
+        names, dtype, keys = self.source.names, self.source.dtype, self.source.group_keys
+        return [Place(start, n_rows, scale, names, dtype, keys) for start in self.starts]
 
     def for_answer(self) -> list[Any]:
         """The partitions from which the answer is computed: those in memory if a pass has kept them."""
-        return self.source.delayed(optimized=False) if self._persisted is None else self._persisted[0]
+        if self._persisted is not None:
+            return self._persisted[0]
+        return self.source.delayed(self.source.group_keys or (), optimized=False)
+
+    @cached_property
+    def combinations(self) -> Combinations:
+        """The combinations of groups that occur among the rows."""
+        parts = zip(*self.kept, strict=True)
+        found = compute_all(calls(combinations_in, parts, [{"place": place} for place in self.places()]))
+        return Combinations.collected(part for part in found if part is not None)
 
     def split(self, rows: IndexArray) -> list[IndexArray]:
         """Increasing row numbers as numbers within each partition."""

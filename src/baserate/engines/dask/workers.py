@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from baserate.core.contracts import Block, total
 from baserate.errors import BadWeights, BaserateError
 from baserate.inputs.dataframes import Frame, split_dataframe
+from baserate.inputs.group_columns import CodedValues, code_values
+from baserate.inputs.group_combinations import CombinationIndex, Combinations
 from baserate.inputs.validation import as_matrix
 from baserate.support.arrays import FloatArray, IndexArray, rows_per_block
 
@@ -39,6 +41,8 @@ class Place(NamedTuple):
         Columns of a dataframe that hold the probabilities.
     dtype : numpy.dtype or None
         The dtype of the rows, if it is known.
+    group_keys : tuple, optional
+        Columns of a dataframe that hold the groups of the rows.
     """
 
     start: int
@@ -46,6 +50,18 @@ class Place(NamedTuple):
     scale: tuple[float, float]
     names: list[Any] | None
     dtype: np.dtype[Any] | None
+    group_keys: tuple[Any, ...] | None = None
+
+
+class CellFinder(NamedTuple):
+    """Finds the cells of rows by their groups."""
+
+    combinations: CombinationIndex
+    cells: IndexArray
+
+    def find(self, part: Any, place: Place) -> IndexArray:
+        """The cell of each row of a partition."""
+        return self.cells[self.combinations.find(_coded_groups(part, place), len(part))]
 
 
 class WeightSums(NamedTuple):
@@ -74,22 +90,22 @@ def returns_errors(run: Callable[P, T]) -> Callable[P, T | BaserateError]:
 
 
 @returns_errors
-def summed(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Any:
+def summed(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> Any:
     """The sums of a task over the rows of a partition; None if it has no rows."""
-    return _total(_results(pickle.loads(task), part, weights, place, block_values))
+    return _total(_results(pickle.loads(task), part, weights, finder, place, block_values))
 
 
 @returns_errors
-def all_results(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> list[Any]:
+def all_results(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> list[Any]:
     """The results of a task for the blocks of a partition."""
-    return list(_results(pickle.loads(task), part, weights, place, block_values))
+    return list(_results(pickle.loads(task), part, weights, finder, place, block_values))
 
 
 @returns_errors
-def written_sums(task: bytes, part: Any, weights: Any, place: Place, block_values: int) -> Any:
+def written_sums(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> Any:
     """The sums of a task that also returns rows; the rows are computed again when they are needed."""
     run = pickle.loads(task)
-    return _total(_results(lambda block: run(block).sums, part, weights, place, block_values))
+    return _total(_results(lambda block: run(block).sums, part, weights, finder, place, block_values))
 
 
 def _total(parts: Iterator[Any]) -> Any:
@@ -98,7 +114,13 @@ def _total(parts: Iterator[Any]) -> Any:
 
 
 def adjusted_rows(
-    task: bytes, part: Any, place: Place, block_values: int, dtype: np.dtype[Any] | None, common: np.dtype[Any]
+    task: bytes,
+    part: Any,
+    finder: Any,
+    place: Place,
+    block_values: int,
+    dtype: np.dtype[Any] | None,
+    common: np.dtype[Any],
 ) -> Any:
     """The rows that a task returns for a partition, in the form of the partition.
 
@@ -107,7 +129,8 @@ def adjusted_rows(
     run = pickle.loads(task)
     raw, frame = matrix_of(part, place)
     rows = np.empty(raw.shape, dtype=common, order="F" if frame is not None else "C")
-    for block in _blocks(raw, None, place, block_values):  # rows do not depend on their weights
+    cells = _cells(part, finder, place)
+    for block in _blocks(raw, None, cells, place, block_values):  # rows do not depend on their weights
         start = block.start - place.start
         rows[start : start + len(block.rows)] = run(block).rows
     return rows if frame is None else frame.with_dtype(dtype).wrap(rows)
@@ -118,6 +141,24 @@ def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> tuple[NDA
     """Some rows of a partition, by their numbers in it, and their weights."""
     raw, _ = matrix_of(part, place)
     return raw[rows], None if weights is None else _as_numbers(weights)[rows]
+
+
+@returns_errors
+def combinations_in(part: Any, weights: Any, place: Place) -> Combinations | None:
+    """The combinations of groups in a partition; None if it has no rows."""
+    if not len(part):
+        return None
+    largest, share = place.scale
+    own = np.full(len(part), 1.0 / place.n_rows) if weights is None else _as_numbers(weights) / largest / share
+    return Combinations.of(place.group_keys or (), _coded_groups(part, place), len(part), own)[0]
+
+
+def _coded_groups(part: Any, place: Place) -> list[CodedValues]:
+    return [code_values(part[key]) for key in place.group_keys or ()]
+
+
+def _cells(part: Any, finder: CellFinder | None, place: Place) -> IndexArray | None:
+    return None if finder is None or not len(part) else finder.find(part, place)
 
 
 def matrix_of(part: Any, place: Place) -> tuple[NDArray[Any], Frame | None]:
@@ -162,12 +203,16 @@ def _as_numbers(weights: Any) -> FloatArray:
     return values.astype(np.float64)
 
 
-def _results(run: Callable[[Block], Any], part: Any, weights: Any, place: Place, block_values: int) -> Iterator[Any]:
+def _results(
+    run: Callable[[Block], Any], part: Any, weights: Any, finder: Any, place: Place, block_values: int
+) -> Iterator[Any]:
     raw, _ = matrix_of(part, place)
-    return map(run, _blocks(raw, weights, place, block_values))
+    return map(run, _blocks(raw, weights, _cells(part, finder, place), place, block_values))
 
 
-def _blocks(raw: NDArray[Any], weights: Any, place: Place, block_values: int) -> Iterator[Block]:
+def _blocks(
+    raw: NDArray[Any], weights: Any, cells: IndexArray | None, place: Place, block_values: int
+) -> Iterator[Block]:
     block_rows = rows_per_block(raw.shape[1], block_values)
     largest, share = place.scale
     own = None if weights is None else _as_numbers(weights) / largest / share
@@ -175,4 +220,5 @@ def _blocks(raw: NDArray[Any], weights: Any, place: Place, block_values: int) ->
     for start in range(0, len(raw), block_rows):
         rows = raw[start : start + block_rows]
         w = equal[: len(rows)] if own is None else own[start : start + block_rows]
-        yield Block(rows, w, place.start + start)
+        own_cells = None if cells is None else cells[start : start + block_rows]
+        yield Block(rows, w, place.start + start, cells=own_cells)

@@ -1,0 +1,95 @@
+"""Adjust other rows by the shifts of their groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from baserate.engines import open_rows
+from baserate.errors import BadGroups, BadOption, BadProbabilities, Option
+from baserate.inputs.dataframes import Frame
+from baserate.inputs.group_combinations import Combinations, numbered
+from baserate.inputs.group_labels import listed_groups
+from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import quoted_name
+from baserate.passes import choose_passes
+from baserate.result.grouped import GroupedResult
+from baserate.result.groups import MarginResult
+from baserate.solving.cell_writer import CellWriter
+from baserate.support.arrays import FloatArray, IndexArray
+
+_UNSEEN = Option("unseen", "'pooled'")
+
+
+def apply_group_shifts(
+    result: GroupedResult, source: RowSource, *, unseen: str, from_logits: bool, normalize: bool, whole: bool
+) -> Any:
+    """Adjust other rows by the shifts of a result: one pass over the groups, and one over the rows.
+
+    Parameters
+    ----------
+    result : GroupedResult
+    source : RowSource
+    unseen : "raise" or "pooled"
+        What is done about groups that were not there in the fit.
+    from_logits, normalize, whole
+        As in :meth:`baserate.Adjustment.apply`.
+    """
+    if unseen not in ("raise", "pooled"):
+        raise BadOption(f"unseen must be 'raise' or 'pooled', not {quoted_name(unseen)}")
+    keys = tuple(dict.fromkeys(key for margin in result.groups.margins for key in margin.keys))
+    rows = open_rows(replace(source, group_keys=keys))
+    k = result.model.n_classes
+    if rows.n_classes != k:
+        raise BadProbabilities(
+            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
+            options=[Option(source.argument)],
+        )
+    if whole and not isinstance(rows.form, Frame):
+        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
+    combinations = rows.group_combinations()
+    found = [_groups_of(margin, combinations, unseen) for margin in result.groups.margins]
+    shifts = np.sum([_shifts(margin, at) for margin, at in zip(result.groups.margins, found, strict=True)], axis=0)
+    rows = rows.with_cells(np.arange(len(shifts)), len(shifts))
+    reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
+    changes: dict[str, Any] = {"reading": reading, "answer_types": rows.answer_types}
+    passes = choose_passes(replace(result.model, **changes), rows)
+    models = {
+        int(cell): replace(model, **changes)
+        for group, model in result.groups.models.items()
+        for cell in np.flatnonzero(found[0] == group)
+    }
+    rows.write_lazily(CellWriter(passes, shifts, models), passes.block_values)
+    answer = rows.answer()
+    if whole:
+        assert isinstance(rows.form, Frame)
+        return rows.form.wrap_whole(answer)
+    return answer if rows.form is None else rows.form.wrap(answer)
+
+
+def _shifts(margin: MarginResult, groups: IndexArray) -> FloatArray:
+    """The shift of a margin for each combination of groups, shape (U, k)."""
+    return np.concatenate([margin.centred_shift, margin.pooled_shift[None]])[groups]
+
+
+def _groups_of(margin: MarginResult, combinations: Combinations, unseen: str) -> IndexArray:
+    """The number of the group of each combination; the number of all groups if it was not there in the fit."""
+    which = [combinations.keys.index(key) for key in margin.keys]
+    codes, at = numbered(combinations.codes[:, which].T, len(combinations.codes))
+    first = np.empty(len(codes), dtype=np.intp)
+    first[at] = np.arange(len(at))
+    labels = combinations.labels(first, which)
+    found = margin.find(labels)
+    absent = [label for label, group in zip(labels, found, strict=True) if group is None]
+    if absent and unseen == "raise":
+        of_absent = np.array([group is None for group in found])[at]
+        n_rows = int(combinations.n_rows[of_absent].sum())
+        raise BadGroups(
+            f"{n_rows:,} row{' is' if n_rows == 1 else 's are'} of groups by {margin.name} that were not there in the "
+            f"fit: {listed_groups(margin.keys, absent)}. Nothing is known about them; pass {_UNSEEN} to adjust them by "
+            "the mean shift of all groups, or leave these rows out",
+            options=[_UNSEEN],
+        )
+    return np.array([margin.n_groups if group is None else group for group in found], dtype=np.intp)[at]
