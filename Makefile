@@ -97,6 +97,7 @@ pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
 	$(BIN)/python examples/displays.py --out docs/pictures
 	$(BIN)/python examples/report.py --out docs/pictures
+	$(BIN)/python examples/flights.py --out docs/pictures
 	$(BIN)/python examples/readme_demo.py
 
 # The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error.
