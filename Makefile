@@ -99,6 +99,7 @@ pictures: $(VENV)/.dev
 	$(BIN)/python examples/curves.py --out docs/pictures
 	$(BIN)/python examples/displays.py --out docs/pictures
 	$(BIN)/python examples/report.py --out docs/pictures
+	$(BIN)/python examples/flights.py --out docs/pictures
 	$(BIN)/python examples/readme_demo.py
 
 # The site, in docs/_build/html. From nothing, so that no page is left of what is gone; a warning is an error. First

@@ -121,3 +121,12 @@ def test_standard_input_and_output() -> None:
     answer = CliRunner().invoke(main, line.split(), input=text)
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.startswith("p_ok,p_bad,region,age\n")
+
+
+@pytest.mark.parametrize("page", ["page.md", "page.html"])
+def test_a_report_of_files_has_their_groups(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("baserate.engines.files._HELD_VALUES", 0)
+    answer = run(f"fit preds.parquet --by region --rates-file regions.csv --report {page}")
+    assert answer.exit_code == 0, answer.output
+    text = Path(page).read_text(encoding="utf-8")
+    assert "Groups by region" in text

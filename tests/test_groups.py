@@ -410,6 +410,28 @@ def test_rates_of_all_rows_as_margins_of_files_and_dask(tmp_path: Path, monkeypa
     np.testing.assert_allclose(result.probs.compute(), expected, atol=1e-9)
 
 
+def test_a_table_that_is_given_twice_changes_nothing() -> None:
+    twice = br.adjust(FRAME, br.Margins(BY_REGION, BY_REGION))
+    np.testing.assert_allclose(twice.probs, EXPECTED.probs, atol=1e-8)
+    assert [margin.name for margin in twice.groups.margins] == ["region", "region (2)"]
+
+
+def test_nested_tables_are_the_finer_one() -> None:
+    side = np.where(np.isin(REGION, ["north", "east"]), "left", "right")
+    labels = pd.get_dummies(pd.Series(np.array(CLASSES)[Y])).astype(float)
+    by_side = br.Rates.by("side", labels.groupby(side).mean())
+    nested = br.adjust(FRAME.assign(side=side), br.Margins(BY_REGION, by_side))
+    np.testing.assert_allclose(nested.probs, EXPECTED.probs, atol=1e-8)
+    assert nested.certificate.guarantee_level == "each component"
+
+
+def test_engines_without_groups_say_so() -> None:
+    from toy_engine import Chunks
+
+    with pytest.raises(BadGroups, match="rates per group are not available for rows of the engine 'chunks'"):
+        br.adjust(Chunks([P[:10], P[10:20]]), br.Margins([0.5, 0.3, 0.2]))
+
+
 def test_groups_need_rates_per_group() -> None:
     with pytest.raises(BadOption, match="the rates are not given per group"):
         br.adjust(P, [0.5, 0.3, 0.2], groups=REGION)

@@ -190,7 +190,7 @@ class GroupedAdjustment(GroupedResult, Adjustment):
     Attributes
     ----------
     groups : GroupsResult
-        What :meth:`by_group` shows, as arrays.
+        What ``by_group()`` shows, as arrays.
 
     Examples
     --------

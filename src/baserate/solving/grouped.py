@@ -26,7 +26,10 @@ def solve_groups(request: Request, *, keep_rows: bool = True) -> GroupedResult:
     assert isinstance(request.known, Margins)
     found = group_design(request.known, request.rows.group_combinations(), weighted=request.rows.weighted)
     rows = request.rows.with_cells(found.cell_of_combination, found.design.n_cells)
-    dual = CellDual.of(rows, choose_passes(request.model, rows, request.kernels), found.design)
+    passes = choose_passes(request.model, rows, request.kernels)
+    if not passes.sums_cells:
+        raise BadGroups(f"rates per group are not available with the passes {passes.name!r}")
+    dual = CellDual.of(rows, passes, found.design)
     fitted = fit_cells(dual, request.stop, request.known.classes, keep_rows=keep_rows)
     return _result(request, rows, rows.describe(dual.passes), found, fitted, keep_rows=keep_rows)
 
