@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -340,9 +339,9 @@ def test_long_table_of_classes_is_folded_and_can_be_searched(browser: Any, tmp_p
     shown.context.close()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")
-def test_page_can_be_printed(tmp_path: Path) -> None:
+def test_page_can_be_printed(browser: Any, tmp_path: Path) -> None:
     br.adjust(predictions(), [0.5, 0.3, 0.2]).report(tmp_path / "report.html")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'report.pdf'}"]
-    subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    shown, problems = open_page(browser, tmp_path / "report.html")
+    assert shown.pdf().startswith(b"%PDF")
+    assert problems == []
+    shown.context.close()
