@@ -502,16 +502,15 @@ def test_tasks_contain_neither_the_engine_nor_the_rows(monkeypatch: pytest.Monke
 CLIENT = """
 import resource, sys
 import dask.array as da, numpy as np, baserate as br
-from distributed import Client, LocalCluster
+from distributed import Client
 
 def made(block_info=None):
     (start, stop), (_, k) = block_info[None]["array-location"]
     return np.random.default_rng(start).dirichlet(np.ones(k), size=stop - start)
 
 if __name__ == "__main__":
-    options = dict(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with LocalCluster(**options) as cluster, Client(cluster):
-        for n in map(int, sys.argv[1:]):
+    with Client(sys.argv[1]):
+        for n in map(int, sys.argv[2:]):
             rows = da.map_blocks(made, chunks=((n // 20,) * 20, (10,)), dtype=float)
             result = br.adjust(rows, np.linspace(1, 2, 10) / np.linspace(1, 2, 10).sum())
             mean = result.probs.mean(axis=0).compute()
@@ -520,10 +519,10 @@ if __name__ == "__main__":
 """
 
 
-def test_memory_of_the_client_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
+def test_memory_of_the_client_does_not_grow_with_the_number_of_rows(cluster: Client, tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(CLIENT)
-    command = [sys.executable, script, "100000", "1000000"]
+    command = [sys.executable, script, cluster.scheduler.address, "100000", "1000000"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stderr
     few, many = map(int, ran.stdout.split())
