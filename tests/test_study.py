@@ -141,7 +141,10 @@ def wait_for_parts(folder: Path, number: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
-def test_sigterm_and_a_killed_worker_end_the_study_with_a_message(tmp_path: Path) -> None:
+def test_sigterm_and_a_killed_worker_end_the_study_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "off")  # workers that do not load them start faster
     predictions(16).to_parquet(tmp_path / "mine.parquet")
     options = ["--predictions", str(tmp_path / "mine.parquet"), "--fold", "fold", "--min-rows", "40", "--jobs", "2"]
     command = [sys.executable, "-m", "baserate", "study", "run", "--out", str(tmp_path / "out"), *options]
@@ -173,7 +176,10 @@ def busiest_child(pid: int) -> int:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 @pytest.mark.parametrize(("folds", "kills"), [(8, [1]), pytest.param(24, [1, 9], marks=pytest.mark.stress)])
-def test_killed_study_resumes_without_lost_or_repeated_tasks(tmp_path: Path, folds: int, kills: list[int]) -> None:
+def test_killed_study_resumes_without_lost_or_repeated_tasks(
+    tmp_path: Path, folds: int, kills: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "off")  # workers that do not load them start faster
     file = tmp_path / "mine.parquet"
     predictions(folds).to_parquet(file)
     options = ["--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--max-rows", "60", "--jobs", "2"]
