@@ -19,12 +19,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# One core per worker: the threads of BLAS and OpenMP in one worker would wait for those of the others.
+ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile
+	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile
 
 # The same with branch coverage, which makes the tests half as fast again.
 branches: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
+	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
 
 # The core on the lowest versions that pyproject.toml allows. The study is left out: it needs solvers and data sets.
 MIN_TESTS := adjust commands dask displays engines estimators dataframes intervals kernels losses rates report result \
@@ -33,7 +35,7 @@ MIN_TESTS := adjust commands dask displays engines estimators dataframes interva
 # deprecated, and SciPy's SLSQP, which some tests compare with, warns more often before SciPy 1.16.
 MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outside bounds:RuntimeWarning"
 test-min: $(VENV_MIN)/.done
-	$(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
+	$(ONE_CORE) $(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
 		--deselect tests/test_commands.py::test_bench_study_demo_version_help_and_completion $(MIN_TESTS:%=tests/test_%.py)
 
 # Builds both distributions in dist/, and tries the wheel in an environment that has nothing else: first without
@@ -49,14 +51,18 @@ dist: $(VENV)/.dist
 	$(VENV_DIST)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[files]"
 	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
 
+# BASERATE_CASES multiplies the random cases of the tests. `make test` runs a quarter of them.
+THEOREMS := $(patsubst %,tests/test_%.py,theorems feasibility sets_of_rates)
+RANDOM := $(filter-out $(THEOREMS),$(shell grep -lE "number_of_cases|@cases" tests/test_*.py))
 stress: $(VENV)/.dev
-	$(BIN)/python -m pytest -m stress tests
-	BASERATE_KERNELS=always BASERATE_CASES=30 $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
-	BASERATE_KERNELS=off $(BIN)/python -m pytest tests/test_theorems.py tests/test_feasibility.py tests/test_sets_of_rates.py
+	BASERATE_CASES=1 $(BIN)/python -m pytest -m stress tests
+	BASERATE_CASES=1 $(BIN)/python -m pytest -m "not stress" $(RANDOM)
+	BASERATE_KERNELS=always BASERATE_CASES=30 $(BIN)/python -m pytest $(THEOREMS)
+	BASERATE_KERNELS=off BASERATE_CASES=1 $(BIN)/python -m pytest $(THEOREMS)
 
 # Makes many small changes to the solver, and counts how many the tests notice; about an hour on two cores.
 mutants: $(VENV)/.mutants
-	$(BIN)/python tools/mutants.py
+	BASERATE_CASES=1 $(BIN)/python tools/mutants.py
 
 # Random and adversarial problems, whose answers are checked by formulas of our own; about two minutes on two cores.
 CASES ?= 6000

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -48,8 +49,33 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @pytest.fixture(scope="session")
+def tiny_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A finished study of 3 prediction sets and 2 errors, for tests that run the same study again."""
+    folder = tmp_path_factory.mktemp("tiny")
+    predictions(3).to_parquet(folder / "mine.parquet")
+    tiny = Study(folder / "out", make_plan(folder / "mine.parquet", errors=(0.0, 0.02)))
+    run_study(tiny)
+    return tiny
+
+
+@pytest.fixture(scope="session")
 def findings(study: Study) -> Findings:
     return Findings(study.folder)
+
+
+@pytest.fixture
+def figures_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of a page are drawn but not saved, for tests of its text; saving them takes most of the time."""
+    import matplotlib.pyplot as plt
+
+    from baserate.study.figures import FIGURES, draw
+
+    def draw_all(frame: Any, folder: Path) -> list[Path]:
+        for name in FIGURES:
+            plt.close(draw(frame, name))
+        return []
+
+    monkeypatch.setattr("baserate.study.page.save_all", draw_all)
 
 
 @pytest.fixture(scope="session")

@@ -36,12 +36,6 @@ def make_plan(file: Path, **options: Any) -> Plan:
     return Plan(OwnFiles((str(file),), fold="fold"), SMALL, **options)
 
 
-def file_of(study: Study) -> Path:
-    """The file with the predictions of a study that was planned by :func:`make_plan`."""
-    assert isinstance(study.plan.corpus, OwnFiles)
-    return Path(study.plan.corpus.files[0])
-
-
 def run_study(study: Study, jobs: int = 1) -> Findings:
     study.prepare()
     study.run(study.collect(jobs, SILENT), jobs, SILENT)

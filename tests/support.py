@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
 import os
+import signal
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +21,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import baserate as br
+from baserate.cli import main
 
 Array = NDArray[np.float64]
 
@@ -33,9 +41,18 @@ KERNEL_LOSSES = [br.losses.Log(), br.losses.Brier()]
 """The losses that have compiled kernels."""
 
 
+CASES = float(os.environ.get("BASERATE_CASES", "0.25"))
+"""The share of the random cases that a test runs. `make stress` sets it to 1 or more."""
+
+
+def number_of_cases(n: int) -> int:
+    """The number of random cases that a test runs in place of ``n``."""
+    return max(1, math.ceil(n * CASES))
+
+
 def cases(n: int) -> settings:
-    """Hypothesis settings for ``n`` examples, multiplied by the environment variable BASERATE_CASES if it is set."""
-    return settings(max_examples=n * int(os.environ.get("BASERATE_CASES", "1")))
+    """Hypothesis settings for ``n`` examples, or for a share of them; see :data:`CASES`."""
+    return settings(max_examples=number_of_cases(n))
 
 
 @contextmanager
@@ -44,6 +61,47 @@ def kernel_setting(setting: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BASERATE_KERNELS", setting)
         yield
+
+
+class Finished(NamedTuple):
+    """What a command has printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_command(folder: Path, *arguments: str, code: int | None = 0) -> Finished:
+    """Run a command of ``baserate`` in this process, with ``folder`` as the working folder.
+
+    A process of its own would need a second for imports. The kernels have their default setting, which a user has.
+    Fails if the exit code is not ``code`` (unless that is None), or if the command changes the state of this process.
+    """
+    # Not click's CliRunner: with click 8.1, which pyproject.toml allows, it mixes standard output and standard error.
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    before = _process_state()
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        patch.delenv("BASERATE_KERNELS", raising=False)
+        patch.setattr(sys, "argv", ["baserate", *arguments])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main(prog_name="baserate")
+    stdout, stderr = (stream.buffer.getvalue().decode() for stream in (out, err))
+    assert code in (None, ended.value.code), stderr
+    assert _process_state() == before, "the command has changed the state of the process"
+    return Finished(ended.value.code, stdout, stderr)
+
+
+def _process_state() -> dict[str, Any]:
+    """What a command may change while it runs, and must restore."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return {
+        "folder": Path.cwd(),
+        "environment": dict(os.environ),
+        "signals": [signal.getsignal(number) for number in signal.valid_signals()],
+        "timer": signal.getitimer(signal.ITIMER_REAL),
+        "warnings": (list(warnings.filters), warnings.showwarning),
+        "figures": pyplot.get_fignums() if pyplot else [],
+    }
 
 
 def loss_id(value: object) -> str | None:

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
-from support import ALL_LOSSES, Array, cases, kernel_setting, labelled_problems, loss_id, mean_loss
+from support import ALL_LOSSES, Array, cases, kernel_setting, labelled_problems, loss_id, mean_loss, number_of_cases
 
 import baserate as br
 from baserate.losses import Loss
@@ -166,7 +166,7 @@ EDGES = [
 
 
 @pytest.mark.parametrize("loss", EDGES, ids=loss_id)
-@cases(15)
+@cases(40)
 @given(data=st.data())
 def test_the_guarantee_is_the_least_fall_of_the_loss(loss: Loss, data: st.DataObject) -> None:
     problem = data.draw(labelled_problems(zeros=True, losses=[loss]))
@@ -182,7 +182,7 @@ def test_the_guarantee_is_the_least_fall_of_the_loss(loss: Loss, data: st.DataOb
 @pytest.mark.parametrize("kernels", ["off", "always"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_the_guarantee_holds_for_the_rows_of_compiled_kernels(loss: str, kernels: str) -> None:
-    for seed in range(10):
+    for seed in range(number_of_cases(10)):
         rng = np.random.default_rng(seed)
         k = int(rng.choice([3, 5]))
         p, rates = rng.dirichlet(np.full(k, 0.2), size=10), rng.dirichlet(np.ones(k))
@@ -287,7 +287,7 @@ FORMS = list(narrow_inputs(np.full((2, 2), 0.5)))
 def test_the_guarantee_holds_for_rounded_predictions(loss: Loss, k: int, kernels: str, form: str) -> None:
     if kernels == "always" and loss.kernel is None:
         pytest.skip("the loss has no kernel")
-    for seed in range(3):
+    for seed in range(number_of_cases(3)):
         rng = np.random.default_rng(seed)
         # For Power(0.1), 1e-300 has a dual point of 1e270.
         tiny = 1e-300 if not isinstance(loss, br.losses.Power) or loss.beta >= 1 - 1e-3 else 1e-9
@@ -315,7 +315,7 @@ def test_the_guarantee_holds_for_rounded_predictions(loss: Loss, k: int, kernels
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
 @pytest.mark.parametrize("names", [["p0", "p1"], ["p1"]], ids=["two columns", "one column"])
 def test_the_guarantee_holds_for_the_rows_of_files(names: list[str], loss: str, dtype: Any, tmp_path: Path) -> None:
-    for seed in range(5):
+    for seed in range(number_of_cases(5)):
         rng = np.random.default_rng(seed)
         p = np.append(rng.beta(0.5, 0.5, size=11), 1e-7).astype(dtype)
         count = int(rng.integers(2, 11))

@@ -19,7 +19,7 @@ def call(*arguments: str) -> Any:
     return CliRunner().invoke(main, ["study", *arguments])
 
 
-def test_all_steps_run_on_predictions_of_a_user(tmp_path: Path) -> None:
+def test_all_steps_run_on_predictions_of_a_user(tmp_path: Path, figures_not_saved: None) -> None:
     file, out = tmp_path / "mine.csv", tmp_path / "out"
     predictions(3).to_csv(file, index=False)
     options = ("--predictions", str(file), "--fold", "fold", "--min-rows", "40", "--sample", "3", "--out", str(out))

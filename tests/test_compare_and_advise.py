@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from support import Array
+from support import Array, number_of_cases
 
 import baserate as br
 from baserate.errors import BadLabels, BadOption
@@ -202,7 +202,7 @@ class TestAdvise:
 
     def test_a_change_of_the_class_rates_is_not_doubted_if_the_old_rates_are_known(self) -> None:
         doubted = []
-        for seed in range(30):
+        for seed in range(number_of_cases(80)):
             p, y = two_normals(1000, 0.2, seed)
             doubted.append(br.advise(p, rates_of(y), [0.5, 0.5]).doubtful)
         assert np.mean(doubted) <= 0.1
@@ -210,7 +210,7 @@ class TestAdvise:
     @pytest.mark.parametrize("old_rates", [None, [0.78, 0.22]])
     def test_rates_that_are_off_by_5_points_are_doubted(self, old_rates: list[float] | None) -> None:
         doubted = []
-        for seed in range(20):
+        for seed in range(number_of_cases(40)):
             p, y = same_population(1000, 0.22, seed)
             off = 0.05 if seed % 2 else -0.05
             doubted.append(br.advise(p, rates_of(y) + np.array([off, -off]), old_rates).doubtful)
@@ -218,7 +218,7 @@ class TestAdvise:
 
     def test_right_rates_of_a_calibrated_model_are_not_doubted(self) -> None:
         rng, doubted = np.random.default_rng(0), []
-        for seed in range(30):
+        for seed in range(number_of_cases(80)):
             p, y = same_population(1000, 0.22, seed)
             survey = br.Rates.from_counts(rng.multinomial(200, [0.78, 0.22]))
             kinds = (rates_of(y), br.Rates.of_population([0.78, 0.22]), survey, br.Rates.near(rates_of(y), 0.02))
@@ -290,12 +290,12 @@ class TestAdvise:
 
     def test_the_test_on_validation_data_keeps_its_level(self) -> None:
         rejected = []
-        for seed in range(60):
+        for seed in range(number_of_cases(120)):
             p, y = two_normals(150, 0.2, seed, sharpen=2.0)
             p_val, y_val = two_normals(150, 0.5, 1000 + seed, sharpen=2.0)
             known = [br.Rates.exact(rates_of(y)), br.Rates.of_population([0.8, 0.2])][seed % 2]
             rejected.append(figures(br.advise(p, known, probs_val=p_val, y_val=y_val))["shift"] <= 0.05)
-        assert np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+        assert np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(rejected))
 
     @pytest.mark.parametrize(
         ("validation", "kind", "message"),

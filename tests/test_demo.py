@@ -13,8 +13,20 @@ PAGE = (Path(__file__).parents[1] / "docs" / "demo.md").read_text(encoding="utf-
 NUMBER = re.compile(r"[-+]?\d+\.\d+")
 
 
-def test_docs_show_the_output_of_the_demo(tmp_path: Path) -> None:
-    printed = "\n\n".join(story(tmp_path / "baserate-demo.html")).replace(f"{tmp_path}/", "")
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the demo writes its report."""
+    return tmp_path_factory.mktemp("demo") / "baserate-demo.html"
+
+
+@pytest.fixture(scope="module")
+def paragraphs(report: Path) -> list[str]:
+    """The text of the demo."""
+    return list(story(report))
+
+
+def test_docs_show_the_output_of_the_demo(paragraphs: list[str], report: Path) -> None:
+    printed = "\n\n".join(paragraphs).replace(f"{report.parent}/", "")
     shown = PAGE.split("<!-- demo -->\n```text\n")[1].split("\n```\n<!-- /demo -->")[0]
     # The model is trained again, so the last digits can differ between versions of scikit-learn. The words must not.
     assert re.sub(r"\s+", " ", NUMBER.sub("#", printed)) == re.sub(r"\s+", " ", NUMBER.sub("#", shown))
@@ -22,15 +34,17 @@ def test_docs_show_the_output_of_the_demo(tmp_path: Path) -> None:
     assert numbers[0] == pytest.approx(numbers[1], abs=0.005)
 
 
-def test_loss_decreases_by_the_guarantee_and_increases_only_with_wrong_rates(tmp_path: Path) -> None:
-    printed = " ".join("\n".join(story(tmp_path / "report.html")).split())
+def test_loss_decreases_by_the_guarantee_and_increases_only_with_wrong_rates(
+    paragraphs: list[str], report: Path
+) -> None:
+    printed = " ".join("\n".join(paragraphs).split())
     (guarantee,) = re.findall(r"falls by at least (\d\.\d+), whichever", printed)
     (decrease,) = re.findall(r"It fell by (\d\.\d+)", printed)
     assert float(decrease) >= float(guarantee) - 0.001 > 0
     correct, wrong, between = (float(value) for value in re.findall(r"log loss changes by ([-+]\d\.\d+)", printed))
     assert correct < 0 < wrong
     assert between <= 0
-    assert "Losses according to the labels" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Losses according to the labels" in report.read_text(encoding="utf-8")
 
 
 def test_demo_works_without_a_report(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support import random_loss, random_set
+from support import number_of_cases, random_loss, random_set
 
 import baserate as br
 
-N_PROBLEMS = 200
+N_PROBLEMS = number_of_cases(200)
 
 
 def random_problem(seed: int) -> dict[str, Any]:

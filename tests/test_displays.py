@@ -97,10 +97,10 @@ DRAW: dict[str, Callable[..., Any]] = {
     ("k", "n", "named"),
     [
         (2, 10, True),
-        (3, 10, False),
+        pytest.param(3, 10, False, marks=pytest.mark.stress),
         (100, 10, True),
         (3, 2000, True),
-        (10, 2000, True),
+        pytest.param(10, 2000, True, marks=pytest.mark.stress),
         (100, 2000, False),
     ],
 )

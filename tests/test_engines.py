@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +21,7 @@ from toy_passes import ListChunks
 import baserate as br
 from baserate.core.contracts import total
 from baserate.engines import memory
+from baserate.support import threads
 
 
 class Sum(NamedTuple):
@@ -29,10 +33,11 @@ class Pair(NamedTuple):
     other: Any
 
 
-def test_sums_of_very_many_blocks_keep_their_digits() -> None:
-    # 300 000 blocks are a billion rows. Plain summation would lose 4 digits here.
+@pytest.mark.parametrize("n", [30_000, pytest.param(300_000, marks=pytest.mark.stress)])
+def test_sums_of_very_many_blocks_keep_their_digits(n: int) -> None:
+    # 300 000 blocks are a billion rows. Plain summation would lose 4 digits of their sum.
     rng = np.random.default_rng(0)
-    parts = rng.random(300_000) * 10.0 ** rng.integers(-12, 1, size=300_000)
+    parts = rng.random(n) * 10.0 ** rng.integers(-12, 1, size=n)
     summed = total(Sum(np.array([value])) for value in parts)
     assert summed.value[0] == pytest.approx(math.fsum(parts), rel=2e-16)
 
@@ -52,19 +57,33 @@ def test_sums_of_any_shape_add_field_by_field() -> None:
     np.testing.assert_allclose(summed.other, sum(part.other for part in parts), rtol=1e-15)
 
 
-def test_calls_from_several_threads_leave_blas_settings_unchanged() -> None:
-    def blas_threads() -> list[int]:
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
+
+def call_from_several_threads() -> None:
     p = np.random.default_rng(5).dirichlet(np.ones(4), size=60_000)
     br.adjust(p, [0.4, 0.3, 0.2, 0.1])  # the first call loads libraries that bring a BLAS of their own
     before = blas_threads()
+    assert max(before) > 1, "a limit to one thread would not be noticed"
     for workers in (1, 4, 2):  # the threads of one pool have ended when those of the next start
         with ThreadPoolExecutor(workers) as pool:
             shifts = list(pool.map(lambda _: br.adjust(p, [0.4, 0.3, 0.2, 0.1]).shift, range(8)))
         assert blas_threads() == before
     for shift in shifts:
         np.testing.assert_array_equal(shift, shifts[0])
+
+
+@pytest.mark.skipif(threads.cores() < 2, reason="BLAS has one thread here")
+def test_calls_from_several_threads_leave_blas_settings_unchanged() -> None:
+    # In a process of its own: `make test` limits BLAS to one thread.
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    code = "import test_engines; test_engines.call_from_several_threads()"
+    folder = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, stderr=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])

@@ -73,7 +73,7 @@ def test_intervals_of_a_population_have_the_stated_coverage(n: int) -> None:
 
 @pytest.mark.parametrize(("k", "m", "n"), CELLS)
 def test_surveys_are_covered_and_no_wider_than_bonferroni(k: int, m: int, n: int) -> None:
-    cell = simulate(k, m, n, draws=300, seed=1)
+    cell = simulate(k, m, n, draws=100, seed=1)
     assert cell.covered >= CONFIDENCE - 4 * cell.standard_error
     assert cell.width <= cell.bonferroni + 1e-12
 

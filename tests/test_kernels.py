@@ -80,7 +80,7 @@ def random_rows(rng: np.random.Generator, n: int, k: int, sharpness: float, zero
     known=st.sampled_from(["exact", "exact", "a rate of 0", "box"]),
     answer=st.sampled_from([None, "float32", "float64"]),
 )
-@cases(250)
+@cases(500)
 def test_kernels_and_numpy_agree(
     seed: int,
     loss: str,

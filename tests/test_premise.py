@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import Array
+from support import Array, number_of_cases
 from tool_support import load_tool
 
 import baserate as br
@@ -16,7 +16,7 @@ EQUAL = np.full(100, 0.01)
 
 @pytest.mark.parametrize(("k", "n"), [(2, 100), (3, 50), (10, 100)])
 def test_a_true_assumption_is_rejected_in_at_most_5_percent(k: int, n: int) -> None:
-    repetitions = 200
+    repetitions = number_of_cases(400)
     found = premise_level.rejected(k, n, repetitions, n_draws=99, seed=1)
     assert found.present.max() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / repetitions)
     if k == 10:

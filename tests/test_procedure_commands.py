@@ -395,7 +395,8 @@ def test_lines_fit_into_a_terminal_of_80_columns(folder: Path) -> None:
 
 
 def test_json_can_be_written_to_a_file_and_a_closed_pipe_is_no_traceback(folder: Path) -> None:
-    command = [sys.executable, "-m", "baserate", "compare", "in.csv", "--labels", "y", "--rates", RATES, "--json"]
+    arguments = ("compare", "in.csv", "--labels", "y", "--rates", RATES, "--losses", "log", "--json")
+    command = [sys.executable, "-m", "baserate", *arguments]
     with Path("out.json").open("w") as file:
         subprocess.run(command, stdout=file, check=True)
     assert json.loads(Path("out.json").read_text())["rows"] == 200

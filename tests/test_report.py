@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +52,17 @@ def page(folder: Path, result: br.Adjustment, name: str = "report.html", **optio
     return (folder / name).read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def pictures_not_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pictures of a page are drawn but not rendered, for tests of its text; rendering takes most of the time."""
+
+    def empty(figure: Any) -> str:
+        plt.close(figure)
+        return "<svg></svg>"
+
+    monkeypatch.setattr("baserate.report.pictures._svg", empty)
+
+
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_page_begins_with_what_was_done_and_what_is_guaranteed(tmp_path: Path, name: str) -> None:
     p = predictions()
@@ -75,7 +85,7 @@ def test_page_begins_with_what_was_done_and_what_is_guaranteed(tmp_path: Path, n
     assert places == sorted(places)
 
 
-def test_page_describes_every_kind_of_adjustment(tmp_path: Path) -> None:
+def test_page_describes_every_kind_of_adjustment(tmp_path: Path, pictures_not_rendered: None) -> None:
     p = predictions()
     expected = {
         "with 90 % confidence": br.adjust(p, br.Rates.from_counts([50, 30, 20], 0.9)),
@@ -138,7 +148,7 @@ def test_rows_that_are_read_again_equal_the_adjusted_rows(kind: str) -> None:
     np.testing.assert_allclose(all_rows(result).after, result.probs, rtol=0, atol=1e-12)
 
 
-def test_page_says_whether_the_labels_meet_the_condition(tmp_path: Path) -> None:
+def test_page_says_whether_the_labels_meet_the_condition(tmp_path: Path, pictures_not_rendered: None) -> None:
     p = predictions(400)
     y = labels(p)
     right = br.adjust(p, np.bincount(y, minlength=3) / len(y))
@@ -169,7 +179,7 @@ def test_predictions_that_were_changed_in_place_are_an_error(tmp_path: Path) -> 
         result.report(tmp_path / "report.html")
 
 
-def test_page_compares_losses_if_there_are_labels(tmp_path: Path) -> None:
+def test_page_compares_losses_if_there_are_labels(tmp_path: Path, pictures_not_rendered: None) -> None:
     p = predictions(400)
     y = labels(p)
     rates = np.bincount(y, minlength=3) / len(y)
@@ -289,7 +299,15 @@ def report_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return path
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (1200, "light"), (1200, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "dark"),
+        (1200, "light"),
+        pytest.param(360, "light", marks=pytest.mark.stress),
+        pytest.param(1200, "dark", marks=pytest.mark.stress),
+    ],
+)
 def test_page_in_a_real_browser(browser: Any, report_path: Path, width: int, scheme: str) -> None:
     shown, problems = open_page(browser, report_path, width, color_scheme=scheme)
     assert problems == []
@@ -342,9 +360,9 @@ def test_long_table_of_classes_is_folded_and_can_be_searched(browser: Any, tmp_p
     shown.context.close()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")
-def test_page_can_be_printed(tmp_path: Path) -> None:
+def test_page_can_be_printed(browser: Any, tmp_path: Path) -> None:
     br.adjust(predictions(), [0.5, 0.3, 0.2]).report(tmp_path / "report.html")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'report.pdf'}"]
-    subprocess.run([*command, (tmp_path / "report.html").as_uri()], check=True, capture_output=True, timeout=60)
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    shown, problems = open_page(browser, tmp_path / "report.html")
+    assert shown.pdf().startswith(b"%PDF")
+    assert problems == []
+    shown.context.close()

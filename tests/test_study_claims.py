@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from study_support import synthetic_results
+from support import number_of_cases
 
 from baserate.study.claims import Claim, claims_text
 from baserate.study.contrasts import CELLS, CellCount, Contrast
@@ -145,7 +146,7 @@ def test_clustered_interval_is_wider_if_tasks_of_a_data_set_are_identical() -> N
 def test_clustered_intervals_contain_the_true_value_in_95_percent_of_simulations() -> None:
     rng = np.random.default_rng(0)
     clustered, naive = [], []
-    for number in range(200):
+    for number in range(number_of_cases(400)):
         datasets = np.repeat(np.arange(15), rng.integers(5, 30, 15))
         values = 0.3 + rng.normal(size=15)[datasets] + rng.normal(size=len(datasets))
         interval = Ratios.of(datasets, values).intervals()[0]
@@ -169,14 +170,15 @@ def test_interval_of_a_mean_is_as_wide_as_the_interval_of_students_t() -> None:
 def test_joint_intervals_contain_all_true_values_more_often_than_single_ones() -> None:
     rng = np.random.default_rng(0)
     all_inside = {"joint": 0, "single": 0}
-    for _ in range(100):
+    n = number_of_cases(200)
+    for _ in range(n):
         values = rng.normal(size=(30, 8))
         joint = Ratios(np.arange(30).astype(str), values, np.ones_like(values)).intervals()
         single = [Ratios.of(np.arange(30), column).intervals()[0] for column in values.T]
         for name, intervals in (("joint", joint), ("single", single)):
             all_inside[name] += all(one.low <= 0 <= one.high for one in intervals)
-    assert all_inside["single"] < 80
-    assert all_inside["joint"] >= 88
+    assert all_inside["single"] < 0.8 * n
+    assert all_inside["joint"] >= 0.88 * n
 
 
 def test_intervals_are_the_same_in_every_run() -> None:

@@ -176,36 +176,47 @@ def test_mean_below_the_visible_range_is_marked(findings: Findings) -> None:
     plt.close(figure)
 
 
-def test_figures_are_reproducible(findings: Findings, tmp_path: Path) -> None:
-    one, two = (save_all(findings.frame, tmp_path / name) for name in ("one", "two"))
-    assert [path.name for path in one] == [f"{name}{suffix}" for name in FIGURES for suffix in (".png", ".svg")]
-    for left, right in zip(one, two, strict=True):
-        assert left.read_bytes() == right.read_bytes()
+@pytest.fixture(scope="module")
+def pages(findings: Findings, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of the page, in one folder."""
+    return findings.write_pages(tmp_path_factory.mktemp("pages"))
 
 
-def test_page_contains_the_results_and_working_links(findings: Findings, tmp_path: Path) -> None:
-    paths = findings.write_pages(tmp_path)
-    page = (tmp_path / "README.md").read_text()
+def test_figures_are_reproducible(
+    findings: Findings, pages: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = [f"{name}{suffix}" for name in FIGURES for suffix in (".png", ".svg")]
+    assert [path.name for path in pages][-len(saved) :] == saved
+    monkeypatch.setattr("baserate.study.figures.FIGURES", {"bga-and-ppa": FIGURES["bga-and-ppa"]})
+    again = save_all(findings.frame, tmp_path)
+    assert [path.name for path in again] == saved[:2]
+    for path in again:
+        assert path.read_bytes() == (pages[0].parent / path.name).read_bytes()
+
+
+def test_page_contains_the_results_and_working_links(findings: Findings, pages: list[Path]) -> None:
+    folder = pages[0].parent
+    page = (folder / "README.md").read_text()
     assert f"**{n_tasks(findings.frame)} adjustment tasks**" in page
     assert "6 prediction sets" in page
     for claim in findings.claims:
         assert f"| {claim.text} | {claim.paper} | {claim.ours} | {claim.certainty} |" in page
     for link in re.findall(r"\]\(([^)]+)\)", page):
-        assert link.startswith("https://") or (tmp_path / link).exists(), link
-    settings = json.loads((tmp_path / "settings.json").read_text())
+        assert link.startswith("https://") or (folder / link).exists(), link
+    settings = json.loads((folder / "settings.json").read_text())
     assert settings["study_seed"] == 0
     assert settings["versions"]["baserate"] == br.__version__
-    corpus = pd.read_csv(tmp_path / "corpus.csv")
+    corpus = pd.read_csv(folder / "corpus.csv")
     assert corpus["taken"].tolist() == [6]
-    table = pd.read_csv(tmp_path / "cells-log.csv")
+    table = pd.read_csv(folder / "cells-log.csv")
     assert table["tasks"].sum() == findings.frame["log_reduction"].notna().sum()
-    assert all(path.exists() for path in paths)
+    assert all(path.exists() for path in pages)
 
 
-def test_special_characters_in_file_names_are_escaped_on_the_page(tmp_path: Path) -> None:
+def test_special_characters_in_file_names_are_escaped_on_the_page(tmp_path: Path, figures_not_saved: None) -> None:
     file = tmp_path / "a|b <i> *c* _d_.csv"
-    predictions(2).to_csv(file, index=False)
-    found = run_study(Study(tmp_path / "out", make_plan(file)))
+    predictions(1).to_csv(file, index=False)
+    found = run_study(Study(tmp_path / "out", make_plan(file, errors=(0.0,))))
     found.write_pages(tmp_path / "pages")
     page = (tmp_path / "pages" / "README.md").read_text()
     assert "<i>" not in page
