@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from support import Array
 
-from baserate.core.cell_design import CellDesign, Margin
-from baserate.core.cell_dual import CellDual
-from baserate.core.cell_fit import CellFit, fit_cells
+from baserate.core.cells.design import CellDesign, Margin
+from baserate.core.cells.dual import CellDual
+from baserate.core.cells.fit import CellFit, fit_cells
 from baserate.core.row_model import RowModel, is_bounded
 from baserate.core.search import Stop
 from baserate.engines.memory import MemoryEngine

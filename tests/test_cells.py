@@ -12,9 +12,9 @@ from support import ALL_LOSSES, COMMON_LOSSES, KERNEL_LOSSES, Array, loss_id
 from toy_engine import ChunkEngine
 
 import baserate as br
-from baserate.core.cell_fit import fit_cells
+from baserate.core.cells.fit import fit_cells
+from baserate.core.cells.groups import Groups
 from baserate.core.contracts import Block
-from baserate.core.groups import Groups
 from baserate.core.search import Stop
 from baserate.errors import NotConvergedWarning
 from baserate.inputs.reading import Reading
@@ -260,7 +260,7 @@ def test_large_systems_are_solved_by_conjugate_gradients(monkeypatch: pytest.Mon
     for margins in ([margin(f"m{i}", t) for i, t in enumerate(tables)], boxes):
         _, small = solve(p, groups, margins, br.losses.Log())
         with monkeypatch.context() as patch:
-            patch.setattr("baserate.core.cell_system.DENSE_SIZE", 0)
+            patch.setattr("baserate.core.cells.system.DENSE_SIZE", 0)
             fit, rows = solve(p, groups, margins, br.losses.Log())
         assert fit.converged
         assert fit.n_passes <= 10

@@ -9,7 +9,7 @@ Sums are named tuples of float64 arrays that add field by field, see :func:`tota
 - *Rates per group.* A block may carry the cell (combination of groups) of each row in ``Block.cells``. Passes that sum
   over the rows of each cell are :meth:`RowPasses.survey_cells`, ``reduce_cells`` and ``write_cells``. They take one
   shift per cell, shape (C, k), and return the sums of the cells that a block contains; see
-  :mod:`baserate.core.cell_sums`.
+  :mod:`baserate.core.cells.sums`.
 - *Other arrays.* ``Block.rows`` may be any array that the passes of the engine understand, such as a tensor on a GPU.
   ``Engine.array_module`` says which, passes accept or decline it in ``RowPasses.for_rows``, and only sums,
   which are NumPy arrays of k numbers, leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
@@ -36,7 +36,7 @@ from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
-    from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
+    from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums
     from baserate.core.row_model import RowModel
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
+from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums
 from baserate.core.contracts import Block, CellChunk, SolvedCells
 from baserate.core.fit import EASY_PASSES
 from baserate.core.newton import TRUST_REGION, Target, relative_tolerance

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.cell_sums import CellDualSums, CellSurveySums, total_by_cell
+from baserate.core.cells.sums import CellDualSums, CellSurveySums, total_by_cell
 from baserate.core.contracts import (
     Block,
     CellChunk,

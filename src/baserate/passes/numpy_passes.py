@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.cell_rows import Segments, adjust_by_cell, dual_sums_by_cell, survey_by_cell
-from baserate.core.cell_sums import CellDualSums, CellSurveySums
+from baserate.core.cells.rows import Segments, adjust_by_cell, dual_sums_by_cell, survey_by_cell
+from baserate.core.cells.sums import CellDualSums, CellSurveySums
 from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
 from baserate.core.row_model import RowModel
 from baserate.inputs.reading import Naming

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baserate.core.cell_design import CellDesign, Margin
+from baserate.core.cells.design import CellDesign, Margin
 from baserate.errors import BadGroups, GroupsWarning, Option, warn
 from baserate.inputs.group_combinations import Combinations, numbered
 from baserate.inputs.group_labels import GroupIndex, GroupNames, Label, listed_groups

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from baserate.core.cell_dual import CellDual
-from baserate.core.cell_fit import CellFit, fit_cells
+from baserate.core.cells.dual import CellDual
+from baserate.core.cells.fit import CellFit, fit_cells
 from baserate.core.contracts import Engine
 from baserate.errors import BadGroups
 from baserate.inputs.validation import quoted

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from baserate.core.groups import Groups
+from baserate.core.cells.groups import Groups
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 DENSE_SIZE = 1200

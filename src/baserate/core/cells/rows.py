@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
+from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums
 from baserate.core.row_model import RowModel
 from baserate.support.arrays import FloatArray, IndexArray
 

@@ -7,7 +7,7 @@ With the shifts ``lam`` of the groups, of shape (G, k), and ``s_c`` the shift of
     gradient   of a group: W_g t_g - sum over its cells of the mean (weighted sums, not divided by the weight)
     curvature  D' diag(J_c) D
 
-Every value is a guarantee, in total and for each component; see :class:`baserate.core.groups.Groups`.
+Every value is a guarantee, in total and for each component; see :class:`baserate.core.cells.groups.Groups`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baserate.core.cell_design import CellDesign
-from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums, total_by_cell
+from baserate.core.cells.design import CellDesign
+from baserate.core.cells.groups import Groups
+from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums, total_by_cell
 from baserate.core.contracts import Engine, RowPasses
-from baserate.core.groups import Groups
 from baserate.core.row_model import RowModel
 from baserate.support.arrays import BoolArray, FloatArray
 
@@ -134,7 +134,7 @@ class CellPoint:
 
 
 class CellWritten(NamedTuple):
-    """Sums over the adjusted rows of each cell; see :class:`baserate.core.cell_sums.CellWrittenSums`."""
+    """Sums over the adjusted rows of each cell; see :class:`baserate.core.cells.sums.CellWrittenSums`."""
 
     divergence: FloatArray
     mean: FloatArray

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from baserate.core.cell_dual import CellPoint, CellSurvey, cell_point
-from baserate.core.cell_newton import CellTarget, maximise
-from baserate.core.cell_rows import Segments, dual_sums_by_cell
-from baserate.core.cell_sums import CellDualSums, total_by_cell
-from baserate.core.groups import Groups
+from baserate.core.cells.dual import CellPoint, CellSurvey, cell_point
+from baserate.core.cells.groups import Groups
+from baserate.core.cells.newton import CellTarget, maximise
+from baserate.core.cells.rows import Segments, dual_sums_by_cell
+from baserate.core.cells.sums import CellDualSums, total_by_cell
 from baserate.core.row_model import RowModel
 from baserate.support.arrays import FloatArray
 

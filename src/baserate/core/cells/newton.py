@@ -1,8 +1,8 @@
 """Newton's method on the shifts of many groups.
 
 It takes proximal Newton steps inside a trust region, like :mod:`baserate.core.newton`, whose rules it follows. The
-objective is a sum over components (see :class:`baserate.core.groups.Groups`), so each component has its own radius, and
-accepts or rejects its part of a step. One pass over the data evaluates all of them.
+objective is a sum over components (see :class:`baserate.core.cells.groups.Groups`), so each component has its own
+radius, and accepts or rejects its part of a step. One pass over the data evaluates all of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from baserate.core.cell_dual import CellPoint
-from baserate.core.cell_step import CellStep, newton_step
-from baserate.core.cell_system import CellSystem, solve_blocks
+from baserate.core.cells.dual import CellPoint
+from baserate.core.cells.step import CellStep, newton_step
+from baserate.core.cells.system import CellSystem, solve_blocks
 from baserate.core.newton import relative_tolerance
 from baserate.support.arrays import BoolArray, FloatArray
 

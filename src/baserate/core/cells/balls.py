@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from baserate.core.group_sets import GroupSets
+from baserate.core.cells.group_sets import GroupSets
 from baserate.support.arrays import BoolArray, FloatArray
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.cell_balls import BallModel
-from baserate.core.cell_dual import CellPoint
-from baserate.core.cell_system import CellSystem
-from baserate.core.group_sets import GroupSets, margins
+from baserate.core.cells.balls import BallModel
+from baserate.core.cells.dual import CellPoint
+from baserate.core.cells.group_sets import GroupSets, margins
+from baserate.core.cells.system import CellSystem
 from baserate.support.arrays import BoolArray, FloatArray
 
 _ROUNDS = 40

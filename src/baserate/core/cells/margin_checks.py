@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baserate.core.cell_dual import CellPoint, CellSurvey
-from baserate.core.cell_newton import Check
-from baserate.core.group_sets import GroupSets
-from baserate.core.groups import Groups
+from baserate.core.cells.dual import CellPoint, CellSurvey
+from baserate.core.cells.group_sets import GroupSets
+from baserate.core.cells.groups import Groups
+from baserate.core.cells.newton import Check
 from baserate.core.search import Names
 from baserate.errors import BadRates, InfeasibleRates, Option
 from baserate.inputs.validation import class_label

@@ -13,12 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from baserate.core.cell_dual import CellDual, CellSurvey, CellWritten
+from baserate.core.cells.dual import CellDual, CellSurvey, CellWritten
+from baserate.core.cells.group_sets import GroupSets
+from baserate.core.cells.groups import Groups
 from baserate.core.contracts import CellChunk, Engine, RowsByCell, SolvedCells
 from baserate.core.dual import Dual
 from baserate.core.fit import EASY_PASSES, Fit, fit_quietly
-from baserate.core.group_sets import GroupSets
-from baserate.core.groups import Groups
 from baserate.core.newton import Target
 from baserate.core.row_model import RowModel, kept_classes
 from baserate.core.search import Names, Stop, known_solution

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from baserate.core.cell_design import CellDesign
-from baserate.core.cell_dual import CellDual, CellSurvey, CellWritten
-from baserate.core.cell_newton import Check, accept
-from baserate.core.cell_search import CellSearch, check_extrapolation, search_flat_loss, search_shifts, write_rows
+from baserate.core.cells.design import CellDesign
+from baserate.core.cells.dual import CellDual, CellSurvey, CellWritten
+from baserate.core.cells.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
+from baserate.core.cells.newton import Check, accept
+from baserate.core.cells.partition import solve_partition
+from baserate.core.cells.search import CellSearch, check_extrapolation, search_flat_loss, search_shifts, write_rows
 from baserate.core.contracts import RowsByCell
 from baserate.core.fit import advice_on_convergence
-from baserate.core.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
-from baserate.core.partition import solve_partition
 from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Stop
 from baserate.errors import BadProbabilities, InfeasibleRates, NotConvergedWarning, warn

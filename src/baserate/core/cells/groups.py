@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from baserate.core.cell_design import CellDesign
-from baserate.core.group_sets import GroupSets
+from baserate.core.cells.design import CellDesign
+from baserate.core.cells.group_sets import GroupSets
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 

@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from baserate.core.cell_dual import CellDual, CellPoint, CellSurvey, CellWritten, cell_point
-from baserate.core.cell_newton import CellSolution, CellTarget, Check, accept, maximise
-from baserate.core.cell_start import metric_of, starting_shifts
-from baserate.core.cell_step import newton_step
-from baserate.core.cell_sums import CellDualSums
-from baserate.core.cell_system import CellSystem
+from baserate.core.cells.dual import CellDual, CellPoint, CellSurvey, CellWritten, cell_point
+from baserate.core.cells.newton import CellSolution, CellTarget, Check, accept, maximise
+from baserate.core.cells.start import metric_of, starting_shifts
+from baserate.core.cells.step import newton_step
+from baserate.core.cells.sums import CellDualSums
+from baserate.core.cells.system import CellSystem
 from baserate.core.fit import LARGEST_SHARE, PLAIN_PASSES, shares
 from baserate.core.search import Stop
 from baserate.support.arrays import FloatArray
@@ -68,7 +68,7 @@ class CellSearch:
 def search_shifts(search: CellSearch, start: FloatArray | None = None, order: int = 2) -> CellSearch:
     """Newton's method from some shifts, by default from the solution if all rows of a cell were their mean.
 
-    ``order`` is that of :func:`baserate.core.cell_newton.maximise`.
+    ``order`` is that of :func:`baserate.core.cells.newton.maximise`.
     """
     dual, survey, groups = search.dual, search.survey, search.dual.groups
     metric = metric_of(dual.model, groups, survey)
