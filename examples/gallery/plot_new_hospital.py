@@ -33,8 +33,8 @@ germany = germany.rename(columns={"rfstime": "days", "status": "event"})
 # The outcome is recurrence or death within some years. We leave out patients who were not followed for so long,
 # because their outcome is unknown. This makes the prevalence too high: patients are left out only if nothing happened
 # to them as long as they were followed. A registry would report the Kaplan-Meier estimate, which uses these patients as
-# well. After three years it is 36 %, and our prevalence is 40 %. Ours is right for the patients in this example, and not
-# for all patients of the hospital.
+# well. After three years it is 36 %, and our prevalence is 40 %. Ours is right for the patients in this example, and
+# not for all patients of the hospital.
 
 
 def patients(hospital, years):
