@@ -142,7 +142,8 @@ def cell(changes: np.ndarray, best: float) -> str:
 
 
 def by_population(loss: str, names: tuple[str, ...], all_found: list[Found], *, advice: bool = False) -> str:
-    heads = ["what changed", "before", *names, *(["`advise`"] if advice else [])]
+    shown = [name.replace("brier loss", "the Brier score") for name in names]
+    heads = ["what changed", "before", *shown, *(["`advise`"] if advice else [])]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for population, it in zip(POPULATIONS, all_found, strict=True):
         best = min(0.0, *(it.change[loss, name].mean() for name in names))

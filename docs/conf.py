@@ -46,7 +46,7 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(EXTENSIONS / "scorer.js")
-pygments_style = "tango"
+pygments_style = "default"  # all its colours have a contrast of at least 4.5 to their background
 pygments_dark_style = "github-dark"
 
 autodoc_typehints = "none"  # numpydoc's sections give the types in words

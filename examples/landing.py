@@ -1,7 +1,7 @@
 """Draws docs/pictures/landing.svg: what an adjustment to a known prevalence does; `make pictures` runs this.
 
-Real data: measurements of 569 breast masses that come with scikit-learn. A model is trained on one half, where 37 % are
-malignant. It is used on the other half, from which most malignant masses are removed, so that 13 % are.
+The example is that of the README and of docs/guides/new-hospital.md. The panels are one below the other and the letters
+are large, so that they can be read on a phone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from readme_demo import new_hospital
 from sklearn.metrics import log_loss
-from uncertain_rates import BLUE, GREY, ORANGE, new_place
+from uncertain_rates import BLUE, GREY, ORANGE
 
 import baserate as br
 
@@ -22,13 +23,13 @@ import baserate as br
 def bars(ax: Axes, values: dict[str, float], title: str, form: str) -> None:
     """One horizontal bar per value, the first on top, with its number at the end."""
     drawn = ax.barh(list(values), list(values.values()), color=[ORANGE, BLUE, GREY][: len(values)], height=0.62)
-    ax.bar_label(drawn, [form.format(value) for value in values.values()], padding=5, fontsize=12)
+    ax.bar_label(drawn, [form.format(value) for value in values.values()], padding=5, fontsize=13)
     ax.invert_yaxis()
-    ax.set_xlim(0, 1.18 * max(values.values()))
+    ax.set_xlim(0, 1.25 * max(values.values()))
     ax.set_xticks([])
-    ax.tick_params(axis="y", length=0, labelsize=12)
+    ax.tick_params(axis="y", length=0, labelsize=13)
     ax.spines[["top", "right", "bottom"]].set_visible(False)
-    ax.set_title(title, loc="left", fontsize=13)
+    ax.set_title(title, loc="left", fontsize=14)
 
 
 def main() -> None:
@@ -38,14 +39,12 @@ def main() -> None:
     arguments = parser.parse_args()
     mpl.use("agg")
     mpl.rcParams["svg.hashsalt"] = "baserate"  # the same file on every run
-    probs, y = new_place()
-    malignant, ill = probs[:, 0], y == 0
-    prevalence = np.mean(ill)
-    result = br.adjust(malignant, prevalence)
-    before, after = (log_loss(ill, p) for p in (malignant, result.probs))
+    malignant, y = new_hospital()
+    result = br.adjust(malignant, y.mean())
+    before, after = (log_loss(y, p) for p in (malignant, result.probs))
     promised = before - result.certificate.loss_reduction
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 2.3), layout="constrained")
-    means = {"predicted": np.mean(malignant), "adjusted": np.mean(result.probs), "true": prevalence}
+    figure, axes = plt.subplots(2, 1, figsize=(5, 4.2), layout="constrained", height_ratios=(1, 1.15))
+    means = {"predicted": np.mean(malignant), "adjusted": np.mean(result.probs), "true": y.mean()}
     bars(axes[0], means, "Share of malignant masses", "{:.1%}")
     losses = {"predicted": before, "adjusted": after, "guaranteed\nbefore labels\nare known": promised}
     bars(axes[1], losses, "Log loss (lower is better)", "{:.3f}")

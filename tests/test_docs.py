@@ -55,6 +55,22 @@ def test_links_point_to_existing_files_and_headings(page: Path) -> None:
     assert not missing
 
 
+def named_pages(text: str) -> list[tuple[str, str]]:
+    """Text and target of the links in the lists of the navigation, of the README and of "Read more"."""
+    lists = re.split(r"^## (?:Start|Documentation|Read more)$", text, maxsplit=1, flags=re.MULTILINE)[1:]
+    return re.findall(r"\[([^\]]+)\]\(([^)#:]+\.md)\)", "".join(lists))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_lists_of_pages_use_the_titles_of_the_pages(page: Path) -> None:
+    others = {}
+    for name, link in named_pages(text_of(page)):
+        title = HEADING.findall(text_of(page.parent / link))[0]
+        if "/docs/" in str(page.parent / link) and " ".join(name.split()).lower() != title.lower():
+            others[name] = title
+    assert others == {}
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     sections = text_of(DOCS / "index.md").partition("\n## ")[2]  # the cards above link to some of the pages as well
     linked = re.findall(r"\]\(([^)#:]+\.(?:md|rst))\)", sections)

@@ -41,12 +41,20 @@ def undersampling(v: Values) -> None:
     assert table["log loss"].idxmin() == "trained on all rows"
 
 
+def kaplan_meier(days: Any, event: Any, end: float) -> float:
+    """The share of patients with an event up to this day, estimated with those who were followed for a shorter time."""
+    times = np.unique(days[event & (days <= end)])
+    return 1.0 - float(np.prod([1.0 - (event & (days == time)).sum() / (days >= time).sum() for time in times]))
+
+
 def new_hospital(v: Values) -> None:
     table = v["table"]
     np.testing.assert_allclose(table["loss before"] - table["loss after"], table["guaranteed"], atol=1e-9)
     assert table.loc[2, "guaranteed"] < 0.001 < 0.005 < table.loc[3, "guaranteed"]  # nothing to correct after 2 years
     assert (table["predicted"] < table["prevalence"]).all()
     assert (v["germany"]["nodes"] > 0).all()
+    assert table.loc[3, "prevalence"] == pytest.approx(0.40, abs=0.005)
+    assert kaplan_meier(v["germany"]["days"], v["germany"]["event"] == 1, 3 * 365.25) == pytest.approx(0.36, abs=0.005)
     assert (v["rotterdam"]["nodes"] == 0).mean() > 0.2
     assert 0 < v["population"].certificate.loss_reduction < v["result"].certificate.loss_reduction
 

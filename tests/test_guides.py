@@ -87,6 +87,17 @@ def test_readme_caption_states_the_numbers_of_its_picture() -> None:
     assert f"falls from {before} to {after}" in words
 
 
+def test_landing_page_and_readme_have_the_same_example() -> None:
+    index = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
+    demo = runpy.run_path(str(ROOT / "examples" / "readme_demo.py"))
+    probs, y = demo["new_hospital"]()
+    loss, adjusted = demo["br"].losses.Log(), demo["br"].adjust(probs, y.mean()).probs
+    assert f"is {probs.mean():.1%} before and {adjusted.mean():.1%} after".replace("%", " %") in index
+    assert f"Log loss falls from {loss.score(probs, y):.3f} to {loss.score(adjusted, y):.3f}, as guaranteed" in index
+    (given,) = re.findall(r">>> p = \[(.*?)\]", README)
+    assert f">>> p = np.array([{given}])" in index
+
+
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_guides_say_the_task_what_to_check_and_what_can_go_wrong(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

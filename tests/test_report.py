@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -130,6 +131,19 @@ def test_code_in_the_report_reproduces_the_adjustment(kind: str) -> None:
     names = {"probs": p, "weights": options.get("sample_weight"), "rates": rates}
     exec(python_code(facts(result)), names)
     np.testing.assert_allclose(names["result"].probs, result.probs, rtol=0, atol=1e-12)
+
+
+def test_code_in_the_report_names_the_columns_of_dataframes_and_files(tmp_path: Path) -> None:
+    p = predictions(k=2)[:, 1]
+    table = pd.DataFrame({"id": range(200), "p_ill": p})
+    path = tmp_path / "p.parquet"
+    table.to_parquet(path)
+    for probs, what in ((table, "the dataframe"), (path, "the path of the files")):
+        code = python_code(facts(br.adjust(probs, {"ill": 0.1})))
+        assert f"# probs: {what} with column 'p_ill'\n" in code
+        names: dict[str, Any] = {"probs": probs}
+        exec(code, names)
+        np.testing.assert_allclose(names["result"].rates, [0.9, 0.1])
 
 
 def test_code_in_the_report_reproduces_a_prior_adjustment() -> None:

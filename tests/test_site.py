@@ -53,6 +53,15 @@ SEARCHES = [
     ("install", "installation"),
     ("QuaPy", "comparison"),
     ("report", "reports"),
+    ("read report", "guides/read-the-report"),
+    ("survey counts", "guides/survey-counts"),
+    ("prefit", "guides/wrap-a-fitted-model"),
+    ("wrap classifier", "guides/wrap-a-fitted-model"),
+    ("out of core", "guides/parquet-larger-than-memory"),
+    ("chunks", "guides/parquet-larger-than-memory"),
+    ("stream parquet", "guides/parquet-larger-than-memory"),
+    ("prior correction", "guides/undersampling"),
+    ("scale_pos_weight", "guides/undersampling"),
     ("brier", "api/baserate.losses.Brier"),
     ("log loss", "api/baserate.losses.Log"),
     ("certificate", "api/baserate.Certificate"),
@@ -167,6 +176,26 @@ def test_links_work_and_no_page_is_heavy(site: Path) -> None:
 def test_pages_fit_a_phone_and_a_desktop_and_load_nothing_from_other_hosts(site: Path, browser: Any) -> None:
     paths = [site / f"{page}.html" for page in LOOKED_AT]
     assert list(load_tool("check_site").check_layout(browser, site, paths)) == []
+
+
+def test_tables_that_scroll_on_a_desktop_are_found(tmp_path: Path, browser: Any) -> None:
+    table = '<table><tr><td style="min-width: 1300px">wide</td></tr></table>'
+    page = tmp_path / "page.html"
+    page.write_text(f'<article><div class="table-wrapper" style="overflow-x: auto">{table}</div></article>')
+    found = list(load_tool("check_site").check_layout(browser, tmp_path, [page]))
+    assert found == ['page.html at 1200 px: div "wide" is cut off']  # on a phone, tables may scroll
+
+
+def test_per_cent_signs_stay_on_the_line_of_their_numbers(site: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert "10.5\N{NO-BREAK SPACE}% are" in page
+    assert "10.5 % are" not in page
+
+
+def test_primes_stand_next_to_their_letters(site: Path) -> None:
+    page = (site / "theory.html").read_text(encoding="utf-8")
+    assert '<mi>f</mi><mo lspace="0" rspace="0">&#x02032;</mo>' in page
+    assert "<mi>&#x02032;</mi></msup>" not in page
 
 
 def test_formulas_are_typeset_without_scripts(site: Path) -> None:

@@ -44,7 +44,16 @@ def trim_code(app: Sphinx, tree: nodes.document) -> None:
     for block in tree.findall(nodes.literal_block):
         if len(block.children) == 1:  # blocks of sphinx-gallery may be highlighted already
             block.rawsource = block.astext().rstrip()
-            block.children = [nodes.Text(block.rawsource)]
+            block.replace(block[0], nodes.Text(block.rawsource))
+
+
+def keep_units_together(app: Sphinx, tree: nodes.document) -> None:
+    """Put a no-break space between a number and its per cent sign. Code and formulas are left as they are."""
+    fixed = nodes.literal, nodes.FixedTextElement, nodes.math, nodes.math_block, nodes.raw
+    for text in list(tree.findall(nodes.Text)):
+        joined = re.sub(r"(\d)\s+%", "\\1\N{NO-BREAK SPACE}%", text)
+        if joined != text and not isinstance(text.parent, fixed):
+            text.parent.replace(text, nodes.Text(joined))
 
 
 def skip(app: Sphinx, what: str, name: str, *rest: object) -> bool | None:
@@ -56,5 +65,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", add_generated_parts)
     app.connect("doctree-read", trim_code)
+    app.connect("doctree-read", keep_units_together)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

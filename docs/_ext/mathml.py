@@ -5,6 +5,8 @@ Not MathJax: Sphinx loads it from another host. Its offline copies add more than
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -15,9 +17,14 @@ from sphinx.writers.html5 import HTML5Translator
 logger = logging.getLogger(__name__)
 
 
+PRIME = re.compile(r"<msup>(<mi>\w</mi>)<mi>(&#x0203[23];)</mi></msup>")
+
+
 def mathml(node: nodes.Element, display: str) -> str:
     """The formula of a node as MathML, with a warning if a command of LaTeX is unknown to the converter."""
     markup = convert(node.astext().strip(), display=display)
+    # The glyph of a prime is raised already. As a superscript it would stand far above its letter.
+    markup = PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', markup)
     if "\\" in markup:
         logger.warning("a formula has a command that latex2mathml does not know: %s", node.astext(), location=node)
     return markup

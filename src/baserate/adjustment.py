@@ -40,7 +40,8 @@ class Adjustment(Result):
     converged : bool
         Whether the rates were reached to the tolerance ``tol``.
     n_passes : int
-        Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows.
+        Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows. 3 to 7 are
+        usual.
     n_rows : int
     engine : str
         Where the rows were processed: in memory, in files or by Dask, and by NumPy or compiled kernels.

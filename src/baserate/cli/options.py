@@ -117,7 +117,7 @@ fitting = combined(
         type=click.IntRange(1),
         default=500,
         show_default=True,
-        help="Maximum number of passes over the data.",
+        help="Maximum number of passes over the data that find the shift.",
     ),
 )
 

@@ -13,7 +13,7 @@ def python_code(about: dict[str, Any]) -> str:
 
     Comments describe what the code does not contain: the predictions, the weights, and vectors of very many classes.
     """
-    comments = ["probs: the predictions"]
+    comments = [_probs(about)]
     is_prior = about["procedure"] == "prior"
     options: dict[str, str] = {}
     if not is_prior:
@@ -34,6 +34,16 @@ def python_code(about: dict[str, Any]) -> str:
     call = f"prior_adjust(probs, old_rates, {rates}" if is_prior else f"adjust(probs, {rates}"
     keywords = "".join(f", {name}={value}" for name, value in options.items())
     return "\n".join(["import baserate as br", *(f"# {line}" for line in comments), f"result = br.{call}{keywords})"])
+
+
+def _probs(about: dict[str, Any]) -> str:
+    columns = about["columns"]
+    if columns is None:
+        return "probs: the predictions"
+    what = "the path of the files" if about["engine"].startswith("files") else "the dataframe"
+    if len(columns) > _MAX_LISTED:
+        return f"probs: {what} with the predictions"
+    return f"probs: {what} with column{'s' if len(columns) > 1 else ''} {', '.join(map(repr, columns))}"
 
 
 def _loss(about: dict[str, Any], comments: list[str]) -> str:

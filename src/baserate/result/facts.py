@@ -24,10 +24,10 @@ def facts(result: Result) -> dict[str, Any]:
     """Everything that can be said about a result without reading its rows again.
 
     Numbers are not rounded; a number that does not exist is NaN. ``classes`` has one dictionary per class, whose
-    ``class`` is the number of the column if ``classes_named`` is false. ``columns`` are the columns of a dataframe that
-    were selected among others, else None. ``one_column`` is true if the predictions are one number per row, the
-    probability of the second of two classes. ``rate_variation`` is by how much the class rates of so many random rows
-    vary around those of their population, as half of a 95 % interval; NaN if that does not matter here.
+    ``class`` is the number of the column if ``classes_named`` is false. ``columns`` are the columns of a dataframe or
+    file that were selected among others, else None. ``one_column`` is true if the predictions are one number per row,
+    the probability of the second of two classes. ``rate_variation`` is by how much the class rates of so many random
+    rows vary around those of their population, as half of a 95 % interval; NaN if that does not matter here.
     """
     certificate, model = result.certificate, result.model
     weighted = certificate.batch_size != result.n_rows if result.source is None else result.source.weighted
@@ -45,7 +45,7 @@ def facts(result: Result) -> dict[str, Any]:
         "smoothing": model.reading.smoothing,
         "from_logits": model.reading.from_logits,
         "normalize": model.reading.normalize,
-        "columns": list(result.form.columns) if result.form is not None and result.form.selected else None,
+        "columns": _selected_columns(result),
         "one_column": result.one_column,
         "engine": result.engine,
         "n_passes": result.n_passes,
@@ -63,6 +63,13 @@ def facts(result: Result) -> dict[str, Any]:
         "classes": _class_facts(result),
         "active": [{"class": bound.of, "side": bound.side, "value": bound.value} for bound in result.active],
     }
+
+
+def _selected_columns(result: Result) -> list[Any] | None:
+    if result.form is not None:
+        return list(result.form.columns) if result.form.selected else None
+    columns = None if result.source is None else result.source.columns
+    return None if columns is None else list(columns.names)
 
 
 def _rate_variation(result: Result) -> float:
