@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from support import Array, loss_id
 
 import baserate as br
-from baserate.core.cell_fit import fit_cells
+from baserate.core.cells.fit import fit_cells
 from baserate.core.search import Stop
 from baserate.errors import BadProbabilities, BadRates, InfeasibleRates
 from baserate.losses import Loss
