@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
 from baserate.core.cell_design import CellDesign
-from baserate.core.cell_dual import CellDual, CellPoint, CellSurvey, CellWritten, cell_point
-from baserate.core.cell_newton import CellSolution, CellTarget, Check, accept, maximise
-from baserate.core.cell_start import metric_of, starting_shifts
-from baserate.core.cell_step import newton_step
-from baserate.core.cell_sums import CellDualSums
-from baserate.core.cell_system import CellSystem
+from baserate.core.cell_dual import CellDual, CellSurvey, CellWritten
+from baserate.core.cell_newton import Check, accept
+from baserate.core.cell_search import CellSearch, check_extrapolation, search_flat_loss, search_shifts, write_rows
 from baserate.core.contracts import RowsByCell
 from baserate.core.fit import advice_on_convergence
 from baserate.core.margin_checks import Counted, check_totals, narrowed, reconciled, separation_check
@@ -26,7 +22,6 @@ from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
 _CACHE = 1 << 18  # Bytes of sums over cells that stay in the cache while rows of any cell are added.
-_CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -155,75 +150,18 @@ def _fit_together(dual: CellDual, stop: Stop, names: Names, counted: Counted, *,
     if dual.model.bounded:  # otherwise a class may have a negative mass in a cell
         groups = narrowed(groups, survey.weight, names)
         pinned = dual.model.loss.pins_zeros & (survey.mean == 0)
-        check = separation_check(groups, groups.allowed & ~pinned, survey.weight)
+        check = separation_check(groups, groups.allowed & ~pinned, survey, counted)
     searched = dual.with_groups(reconciled(groups, survey.weight))
-    solution = _search(searched, survey, stop, check)
-    written = _write(searched, solution.point.shifts, keep_rows)
-    n_passes = 2 + solution.n_passes
-    if solution.extrapolated:
-        solution, written, used = _check_extrapolation(searched, survey, stop, solution, written, keep_rows)
-        n_passes += used
-    result = _result(dual.with_groups(groups), survey, solution.point.shifts, written)
-    return replace(result, converged=solution.converged, n_passes=n_passes)
-
-
-def _search(
-    dual: CellDual, survey: CellSurvey, stop: Stop, check: Check = accept, shifts: FloatArray | None = None
-) -> CellSolution:
-    groups = dual.groups
-    metric = metric_of(dual.model, groups, survey)
-    if shifts is None:
-        shifts = starting_shifts(dual.model, groups, survey, metric)
-    evaluate = partial(dual.evaluate, survey)
-    zeros = dual.model.loss.pins_zeros and survey.n_zeros.any()
-    order = 0 if zeros or dual.model.loss.flat_at_zero else 2
-    start, used = evaluate(shifts), 0
-    if not (start.value >= 0).all() and shifts.any():
-        bad = ~(start.value >= 0)
-        start = evaluate(np.where(bad[groups.component_of_group][:, None], 0.0, shifts))
-        used = 1
-    found = maximise(evaluate, start, metric, CellTarget(stop.tol, stop.max_passes), order=order, check=check)
-    return replace(found, n_passes=found.n_passes + used)
-
-
-def _write(dual: CellDual, shifts: FloatArray, keep_rows: bool) -> CellWritten:
-    return dual.write(shifts) if keep_rows else dual.measure(shifts)
-
-
-def _check_extrapolation(
-    dual: CellDual, survey: CellSurvey, stop: Stop, solution: CellSolution, written: CellWritten, keep_rows: bool
-) -> tuple[CellSolution, CellWritten, int]:
-    """Check an extrapolated solution at its written rows; if it is not accurate, correct it or continue the search."""
-    target, used = CellTarget(stop.tol, stop.max_passes), 0
-    moving = np.ones(dual.groups.n_groups, dtype=np.bool_)
-    while True:
-        point = _written_point(dual, survey, solution, written)
-        solution = replace(solution, point=point)
-        if bool((target.satisfied(point) | (target.error(point) <= stop.tol)).all()):
-            return solution, written, used
-        if point.residual > 1e3 * stop.tol or used >= _CORRECTIONS:
-            break
-        # The rows had to be written to see it, but one step with the curvature at hand is usually all that is missing.
-        curvature = CellSystem.of(dual.groups, point.curvature)
-        step = newton_step(point, curvature, np.zeros_like(curvature.damping), moving, 1e-6)
-        solution = replace(solution, point=replace(point, shifts=step.shifts))
-        written, used = _write(dual, step.shifts, keep_rows), used + 1
-    survey = dual.survey()  # again, because scratch memory holds the written rows
-    again = _search(dual, survey, stop, shifts=solution.point.shifts)
-    again = replace(again, extrapolated=False) if again.extrapolated else again
-    written = _write(dual, again.point.shifts, keep_rows)
-    again = replace(again, point=_written_point(dual, survey, again, written))
-    return again, written, used + 2 + again.n_passes
-
-
-def _written_point(dual: CellDual, survey: CellSurvey, solution: CellSolution, written: CellWritten) -> CellPoint:
-    """The dual at shifts whose rows were written, with the curvature of the point before."""
-    point = solution.point
-    shifts = dual.groups.matrix @ point.shifts
-    conjugate = survey.offset - written.divergence + (shifts * written.mean).sum(axis=1)
-    cells = np.arange(dual.design.n_cells)
-    sums = CellDualSums(cells, conjugate, np.abs(conjugate), written.exact_mean, point.curvature)
-    return cell_point(dual.groups, point.weight, point.shifts, survey.offset, sums)
+    search = CellSearch(searched, survey, stop, check, n_passes=1)
+    search = search_flat_loss(search) if dual.model.loss.flat_at_zero else search_shifts(search)
+    search = write_rows(search, keep_rows=keep_rows)
+    if search.found.extrapolated:
+        search = check_extrapolation(search, keep_rows=keep_rows)
+    assert search.written is not None
+    result = _result(dual.with_groups(groups), survey, search.shifts, search.written)
+    model = search.dual.model
+    models = dict.fromkeys(range(groups.design.n_cells), model) if model.softness else {}
+    return replace(result, converged=search.found.converged, n_passes=search.n_passes, models=models)
 
 
 def _result(dual: CellDual, survey: CellSurvey, shifts: FloatArray, written: CellWritten) -> CellFit:

@@ -23,14 +23,18 @@ from baserate.inputs.validation import class_label
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
+PLAIN_PASSES = 50
+"""After so many passes, a loss that is flat at 0 is softened."""
+
+LARGEST_SHARE = 1e-8
+"""The largest share of Brier loss in a solution."""
+
 EASY_PASSES = 15
 """A small problem that takes more passes than this is not an easy one, and is left to the general steps."""
 
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _NEARBY_PASSES = 20  # After so many passes, a solution that was thought to be near is searched from the start again.
 _MOST_SUMMED = 256  # Up to so many classes every pass sums the curvature; beyond, where a sample was taken, few do.
-_PLAIN_PASSES = 50  # After so many passes, a loss that is flat at 0 is softened.
-_LARGEST_SHARE = 1e-8  # The largest share of Brier loss in a solution.
 _SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
 _SHOWN_CLASSES = 5  # Blocked classes that a message names.
 
@@ -214,7 +218,7 @@ def search_shift(search: Search) -> Search:
     if search.has_pinned_zeros or is_flat:
         # On the way to a limit at infinity the error falls for ever, and under a flat loss it stops falling.
         start = start._replace(order=0)
-    return replace(search, solution=search_from(search, start, stop.at_most(_PLAIN_PASSES) if is_flat else stop))
+    return replace(search, solution=search_from(search, start, stop.at_most(PLAIN_PASSES) if is_flat else stop))
 
 
 def _try_without_shift(search: Search) -> Search:
@@ -254,7 +258,7 @@ def soften_flat_loss(search: Search) -> Search:
     soft = _follow_softening(search, search.stop.after(plain.n_passes))
     solution = soft.found
     # A larger share costs more of the guarantee than it is worth.
-    arrived = soft.dual.model.softness <= _LARGEST_SHARE
+    arrived = soft.dual.model.softness <= LARGEST_SHARE
     if arrived and (solution.converged or solution.point.residual < plain.point.residual):
         return replace(soft, solution=replace(solution, n_passes=plain.n_passes + solution.n_passes))
     return replace(search, other_passes=soft.other_passes)
@@ -266,9 +270,9 @@ def _follow_softening(search: Search, stop: Stop) -> Search:
     The smaller the share, the less it costs of the guarantee, but the more digits of the shift matter.
     """
     best, shift, evaluations = None, None, 0
-    for n_surveys, share in enumerate(_shares(stop.tol), start=1):
+    for n_surveys, share in enumerate(shares(stop.tol), start=1):
         search = search.with_model(softness=share)
-        left, is_small = stop.after(evaluations + n_surveys - 1), share <= _LARGEST_SHARE
+        left, is_small = stop.after(evaluations + n_surveys - 1), share <= LARGEST_SHARE
         if best is not None:
             left = left.at_most(_SMALLER_SHARE_PASSES)
         start = Start(shift, order=0)  # The error is lost in rounding long before it falls as predicted.
@@ -283,7 +287,7 @@ def _follow_softening(search: Search, stop: Stop) -> Search:
     return replace(best, solution=replace(best.found, n_passes=evaluations), other_passes=search.other_passes)
 
 
-def _shares(tol: float) -> Iterator[float]:
+def shares(tol: float) -> Iterator[float]:
     """Shares of Brier loss that fall by factors of 10, to 1e-10 or to the tolerance if that is smaller.
 
     They do not end at a larger tolerance, because the guarantee would fall with the share, by up to twice as much.

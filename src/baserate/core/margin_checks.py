@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baserate.core.cell_dual import CellPoint
+from baserate.core.cell_dual import CellPoint, CellSurvey
 from baserate.core.cell_newton import Check
 from baserate.core.group_sets import GroupSets
 from baserate.core.groups import Groups
@@ -28,6 +28,7 @@ _SEPARATION = 1e-9  # Of the size of the shifts: less may be rounding.
 _RECONCILED = 1e-13  # Totals that differ by less need no reconciliation.
 
 _TABLE_ROUNDING = Option("rounding", "0.005")
+_ZEROS, _BRIER = Option("zeros", "1e-6"), Option("loss", '"brier"')
 
 
 class Counted(NamedTuple):
@@ -220,19 +221,24 @@ def _without_excluded(groups: Groups, allowed: BoolArray) -> GroupSets:
     return GroupSets(low, high, sets.balls)
 
 
-def separation_check(groups: Groups, possible: BoolArray, weights: FloatArray) -> Check:
+def separation_check(groups: Groups, possible: BoolArray, survey: CellSurvey, counted: Counted) -> Check:
     """A check of points during the search: it raises if their shifts prove that the rates are impossible.
 
     Whatever the labels are, a component cannot have more of ``<shift, label>`` than the sum over its cells of the
-    largest shift of a class that the cell can have. If all possible rates need more, there are no such labels.
+    largest shift of a class that the cell can have. If all possible rates need more, there are no such labels. And no
+    value of the dual function exceeds the largest divergence that adjusted rows can have, unless hard zeros of single
+    rows make the rates impossible.
 
     Parameters
     ----------
     groups : Groups
     possible : bool array of shape (C, k)
         The classes that the rows of each cell can have.
-    weights : array of shape (C,)
+    survey : CellSurvey
+    counted : Counted
     """
+    weights = survey.weight
+    ceiling = groups.cells_per_component(survey.ceiling) * (1 + 1e-9) + 1e-9
 
     def check(point: CellPoint) -> None:
         largest = np.where(possible, groups.matrix @ point.shifts, -np.inf).max(axis=1)
@@ -243,16 +249,33 @@ def separation_check(groups: Groups, possible: BoolArray, weights: FloatArray) -
         wrong = needed - reachable > _SEPARATION * size
         if wrong.any():
             _raise_separated(groups, int(np.flatnonzero(wrong)[0]), needed, reachable)
+        if (point.value > ceiling).any() and survey.n_zeros.any():
+            _raise_pinned(groups, int(np.flatnonzero(point.value > ceiling)[0]), counted, survey)
 
     return check
 
 
 def _raise_separated(groups: Groups, component: int, needed: FloatArray, reachable: FloatArray) -> None:
-    names = [margin.name for margin in groups.design.margins]
     raise InfeasibleRates(
-        f"the rates of {' and '.join(names)} cannot hold at the same time{_of_component(groups, component)}: no "
-        f"classes of the rows have them, although the totals agree; correct the tables, or give bounds",
+        f"the rates of {_margin_names(groups)} cannot hold at the same time{_of_component(groups, component)}: no "
+        "classes of the rows have them, although the totals agree; correct the tables, or give bounds",
         classes=[],
         reachable=float(reachable[component]),
         wanted=float(needed[component]),
     )
+
+
+def _raise_pinned(groups: Groups, component: int, counted: Counted, survey: CellSurvey) -> None:
+    raise InfeasibleRates(
+        f"the rates of {_margin_names(groups)} cannot be reached{_of_component(groups, component)}, because "
+        f"{int(survey.n_zeros.sum()):,} probabilities of the {counted.n_rows:,} rows are 0 and stay 0; pass {_ZEROS} "
+        f"to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the rates",
+        classes=[],
+        reachable=float("nan"),
+        wanted=float("nan"),
+        options=[_ZEROS, _BRIER],
+    )
+
+
+def _margin_names(groups: Groups) -> str:
+    return " and ".join(margin.name for margin in groups.design.margins)

@@ -463,9 +463,10 @@ def _gather(raw, weights, order, first, stop, smoothing, tolerance, tile, row_su
 def _survey_group(brier, tile, lowest, w, keep, sums):
     """What a survey sums besides the mean; then move the kept classes to the top of the tile.
 
-    ``lowest`` has the smallest probability of each row.
+    ``lowest`` has the smallest probability of each row. Returns the divergence that the other classes contribute.
     """
     k, m = tile.shape
+    dropped, n_found = 0.0, 0
     for c in range(N_SUMS):
         sums[c] = 0.0
     if brier:
@@ -474,6 +475,10 @@ def _survey_group(brier, tile, lowest, w, keep, sums):
             for r in range(m):
                 squares += w[r] * tile[j, r] * tile[j, r]
             sums[OFFSET] += squares
+            if n_found < len(keep) and keep[n_found] == j:
+                n_found += 1
+            else:
+                dropped += squares
     least = 2.0
     for r in range(m):
         v = lowest[r]
@@ -488,6 +493,7 @@ def _survey_group(brier, tile, lowest, w, keep, sums):
         if keep[c] != c:
             for r in range(m):
                 tile[c, r] = tile[keep[c], r]
+    return dropped
 
 
 @_part
@@ -596,7 +602,7 @@ def _sweep(
     for g in range(n_groups):
         if not easy[g]:
             continue
-        first, stop, q = starts[g], starts[g + 1], 0
+        first, stop, q, dropped = starts[g], starts[g + 1], 0, 0.0
         m = stop - first
         ww, lanes, x = w[:m], lane[: 4 * m].reshape(4, m), tile[: k * m].reshape(k, m)
         ok = _gather(
@@ -611,7 +617,7 @@ def _sweep(
                 shift[q] = 0.0
                 q += 1
         if ok:
-            _survey_group(brier, x, lanes[1], ww, keep[:q], sums[g])
+            dropped = _survey_group(brier, x, lanes[1], ww, keep[:q], sums[g])
             squared_weights[g] = _add_run(ww, ww, 0, m)
             x, b = x[:q], a[: q * m].reshape(q, m)
         todo, passes = SURVEY if ok else NOT_EASY, 1
@@ -645,6 +651,7 @@ def _sweep(
         easy[g] = todo == DONE
         if todo == DONE:
             n_passes[g] = passes
+            sums[g, MOVED] += dropped
             for c in range(q):
                 shifts[g, keep[c]] = shift[c]
                 mean[g, keep[c]] = kept_mean[c]
