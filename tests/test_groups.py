@@ -432,6 +432,22 @@ def test_engines_without_groups_say_so() -> None:
         br.adjust(Chunks([P[:10], P[10:20]]), br.Margins([0.5, 0.3, 0.2]))
 
 
+def test_softened_losses_can_be_applied_and_saved(tmp_path: Path) -> None:
+    # Under a loss that is flat at 0, rates near 0 need a trace of Brier loss.
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.dirichlet([1, 1, 1], 120), columns=CLASSES).assign(region=REGION[:120], age=AGE[:120])
+    labels = pd.DataFrame(np.eye(3)[rng.choice(3, 120, p=[0.9, 0.08, 0.02])], columns=CLASSES)
+    margins = br.Margins(*(br.Rates.by(key, labels.groupby(frame[key]).mean()) for key in ("region", "age")))
+    result = br.adjust(frame, margins, loss=br.losses.Power(5.0))
+    assert result.model.softness > 0
+    np.testing.assert_allclose(result.apply(frame), result.probs, atol=1e-9)
+    result.save(tmp_path / "saved.json")
+    np.testing.assert_allclose(br.load(tmp_path / "saved.json").apply(frame), result.probs, atol=1e-9)
+    assert result.what_if(margins).certificate.loss_reduction == pytest.approx(
+        result.certificate.loss_reduction, abs=1e-7
+    )
+
+
 def test_groups_need_rates_per_group() -> None:
     with pytest.raises(BadOption, match="the rates are not given per group"):
         br.adjust(P, [0.5, 0.3, 0.2], groups=REGION)

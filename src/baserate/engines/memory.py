@@ -296,6 +296,8 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
         if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
+    if source.fitted and source.group_keys:
+        selected = True  # the columns of the groups are there, too
     named = None if source.fitted else source.named_classes
     return split_dataframe(
         source.probs,

@@ -91,6 +91,7 @@ def _group_fields(result: GroupedResult) -> dict[str, Any]:
         "n_classes": model.n_classes,
         "smoothing": model.reading.smoothing,
         "from_logits": model.reading.from_logits,
+        "softness": model.softness,
         **{name: json_number(getattr(certificate, name)) for name in ("loss_reduction", "gap", "residual")},
         "approximate": certificate.approximate,
         "loss": to_json(result.loss),
@@ -110,7 +111,8 @@ def _from_group_fields(kind: type[G], saved: FieldReader, loss: Loss | None) -> 
         _check_class_name(name)
     bounded, chosen = saved.flag("bounded"), _loss(saved, loss, k)
     reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
-    model = RowModel(chosen, is_bounded(chosen, bounded), k, np.arange(k), reading)
+    softness = saved.share("softness")
+    model = RowModel(chosen, is_bounded(chosen, bounded), k, np.arange(k), reading, softness=softness)
     groups = groups_from_json(saved, model)
     return kind(
         model=model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from baserate.core.cells.dual import CellDual
 from baserate.core.cells.fit import CellFit, fit_cells
 from baserate.core.contracts import Engine
+from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups
 from baserate.inputs.validation import quoted
 from baserate.passes import choose_passes
@@ -44,7 +46,8 @@ def solve_groups_again(result: GroupedResult, rates: Any, *, keep_rows: bool = T
             f"the rates are given by {quoted(absent)}, but the adjustment only read {quoted(there)}; call adjust again"
         )
     known = known_rates(result.source, margins, result.classes)
-    request = Request(result.source.reopen(), result.model, known, result.bounded, result.stop or DEFAULT_STOP)
+    model = replace(result.model, softness=0.0)
+    request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
     return solve_groups(request, keep_rows=keep_rows)
 
 
@@ -79,7 +82,7 @@ def _result(
     )
     first = groups.margins[0]
     return GroupedResult(
-        model=request.model,
+        model=_common_model(request, fitted),
         dual_shift=fitted.cell_shifts,
         wanted=first.weight @ np.where(first.known[:, None], first.wanted, first.achieved),
         before=fitted.weights @ np.nan_to_num(fitted.before),
@@ -103,6 +106,13 @@ def _result(
     )
 
 
+def _common_model(request: Request, fitted: CellFit) -> RowModel:
+    """The row model of all cells; those of a single margin may also have models of their own."""
+    if len(fitted.design.margins) == 1 or not fitted.models:
+        return request.model
+    return replace(request.model, softness=next(iter(fitted.models.values())).softness)
+
+
 def _groups(found: GroupDesign, fitted: CellFit) -> GroupsResult:
     """What was done to each group, and what is guaranteed about each component."""
     n = len(fitted.certified)
@@ -112,7 +122,7 @@ def _groups(found: GroupDesign, fitted: CellFit) -> GroupsResult:
     fall = np.divide(fitted.certified, weight, out=np.zeros(n), where=weight > 0)
     margins = tuple(_margin(found, fitted, m) for m in range(len(found.design.margins)))
     models = {int(found.design.members[0, cell]): model for cell, model in fitted.models.items()}
-    return GroupsResult(margins, fall, weight, n_rows, models)
+    return GroupsResult(margins, fall, weight, n_rows, models if len(margins) == 1 else {})
 
 
 def _margin(found: GroupDesign, fitted: CellFit, m: int) -> MarginResult:
