@@ -24,10 +24,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import baserate as br
-from baserate.core.cell_design import CellDesign, Margin
-from baserate.core.cell_dual import CellDual
-from baserate.core.cell_fit import CellFit, fit_cells
-from baserate.core.cell_sums import total_by_cell
+from baserate.core.cells.design import CellDesign, Margin
+from baserate.core.cells.dual import CellDual
+from baserate.core.cells.fit import CellFit, fit_cells
+from baserate.core.cells.sums import total_by_cell
 from baserate.core.row_model import RowModel
 from baserate.core.search import Stop
 from baserate.engines.memory import MemoryEngine
