@@ -149,9 +149,17 @@ def decisions(v: Values) -> None:
     assert measured == pytest.approx(table["lowest expected cost, adjusted"])
 
 
+def groups(v: Values) -> None:
+    assert v["before"] - v["after"] == pytest.approx(v["result"].certificate.loss_reduction, abs=1e-9)
+    assert v["before"] - v["after"] > 3 * (v["before"] - v["after_overall"]) > 0
+    predicted = v["result"].by_group().query("margin == 'date' and `class` == 'very late'")
+    assert np.ptp(predicted["before"]) < 0.05 < np.ptp(predicted["wanted"])  # nearly the same rates on all days
+
+
 CLAIMS: dict[str, Callable[[Values], None]] = {
     "calibrate_first": calibrate_first,
     "decisions": decisions,
+    "groups": groups,
     "multilabel": multilabel,
     "new_hospital": new_hospital,
     "next_month": next_month,

@@ -131,7 +131,7 @@ def test_a_present_shift_is_only_used_as_a_start_if_it_is_nearer() -> None:
 
 @pytest.mark.parametrize(("tol", "smallest"), [(1e-3, 1e-10), (1e-10, 1e-10), (3e-12, 3e-12), (1e-15, 1e-12)])
 def test_a_flat_loss_is_softened_less_where_the_tolerance_is_tight(tol: float, smallest: float) -> None:
-    shares = list(fit_module._shares(tol))
+    shares = list(fit_module.shares(tol))
     assert shares[0] == 1e-4
     assert shares[-1] == smallest
     assert shares == sorted(shares, reverse=True)

@@ -10,6 +10,7 @@ FIRST = [
     "plot_survey.py",
     "plot_wrong_rates.py",
     "plot_small_batch.py",
+    "plot_groups.py",
     "plot_next_month.py",
     "plot_which_loss.py",
     "plot_calibrate_first.py",
