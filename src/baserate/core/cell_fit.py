@@ -105,7 +105,7 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
     counted = Counted(dual.rows.n_rows, dual.rows.weighted)
     if dual.rows.cell_weights is not None and len(dual.design.margins) > 1:
         check_totals(dual.groups, dual.rows.cell_weights, counted, names)
-    rows = dual.rows.rows_by_cell(dual.passes) if dual.groups.is_partition else None
+    rows = dual.rows.rows_by_cell(dual.passes) if dual.groups.layout.is_partition else None
     with single_threaded_blas():
         try:
             if rows is None:

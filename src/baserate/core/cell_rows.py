@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from baserate.core.cell_sums import CellDualSums, CellSurveySums, CellWrittenSums
 from baserate.core.row_model import RowModel
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 
 class Segments(NamedTuple):
@@ -90,23 +90,32 @@ def faces(
     """
     of_cell, sizes = shifts[segments.cells], np.diff(segments.starts, append=n_rows)
     allowed = ~np.isneginf(of_cell) if model.bounded else np.ones(of_cell.shape, dtype=np.bool_)
-    same = np.zeros((len(of_cell), 1), dtype=np.bool_)
+    same = np.zeros(len(of_cell), dtype=np.bool_)
     if separate_unchanged:
-        same[:, 0] = ~of_cell.any(axis=1)
-    patterns, pattern_of = np.unique(np.hstack([allowed, same]), axis=0, return_inverse=True)
-    pattern_of = pattern_of.ravel()
-    for number, pattern in enumerate(patterns):
-        kept = np.flatnonzero(pattern[:-1])
+        same[:] = ~of_cell.any(axis=1)
+    first, pattern_of = _patterns(np.column_stack([allowed, same]))
+    for number, example in enumerate(first):
+        kept = np.flatnonzero(allowed[example])
         of_face = model if len(kept) == model.n_classes else replace(model, kept_classes=kept)
         which: IndexArray | slice = slice(None)
         rows: IndexArray | slice = slice(None)
         starts = segments.starts
-        if len(patterns) > 1:
+        if len(first) > 1:
             which = np.flatnonzero(pattern_of == number)
             rows = np.flatnonzero(np.repeat(pattern_of == number, sizes))
             starts = np.concatenate([[0], np.cumsum(sizes[which])[:-1]])
         shift = np.repeat(of_cell[which][:, kept], sizes[which], axis=0)
-        yield Face(of_face, which, rows, starts, shift, bool(pattern[-1]))
+        yield Face(of_face, which, rows, starts, shift, bool(same[example]))
+
+
+def _patterns(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
+    """The first row with each distinct pattern, and the number of the pattern of each row."""
+    if (rows == rows[0]).all():
+        return np.zeros(1, dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
+    packed = np.ascontiguousarray(np.packbits(rows, axis=1))
+    keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]  # not by axis=0, which takes ten times as long
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    return first, number.ravel()
 
 
 def survey_by_cell(

@@ -88,10 +88,13 @@ def total_by_cell(parts: Iterable[S], n_cells: int) -> S:
         if kind is None:
             kind = type(part)
             sums = [np.zeros((n_cells, *value.shape[1:])) for value in values]
-            lost = [np.zeros_like(value) for value in sums]
+            lost = [np.zeros_like(value if value.ndim < 3 else 0.0) for value in sums]
         where = _as_slice(cells)
         for i, value in enumerate(values):
-            _add(sums[i], lost[i], where, value)
+            if value.ndim == 3:  # the curvature, which is large and need not be so accurate
+                sums[i][where] += value
+            else:
+                _add(sums[i], lost[i], where, value)
     whole = [np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True)]
     return cast(S, kind(np.arange(n_cells), *whole))
 

@@ -179,8 +179,11 @@ class _Whole:
 
 def dense_matrix(groups: Groups, curvature: FloatArray) -> FloatArray:
     """The matrix ``D' diag(J_c) D`` as an array with one row per group and class."""
-    k = groups.n_classes
-    first, second, cells = groups.pairs
-    blocks = np.zeros((groups.n_groups, groups.n_groups, k, k))
-    np.add.at(blocks, (first, second), curvature[cells])
-    return np.asarray(blocks.transpose(0, 2, 1, 3).reshape(groups.n_groups * k, -1))
+    k, n_groups = groups.n_classes, groups.n_groups
+    pairs, incidence = groups.layout.pairs
+    sums = (incidence @ curvature.reshape(len(curvature), -1)).reshape(-1, k, k)
+    blocks = np.zeros((n_groups, k, n_groups, k))
+    first, second = pairs // n_groups, pairs % n_groups
+    blocks[second, :, first] = sums.transpose(0, 2, 1)
+    blocks[first, :, second] = sums
+    return blocks.reshape(n_groups * k, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,54 +14,32 @@ from baserate.core.group_sets import GroupSets
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of all margins, one margin after the other.
+class Components(NamedTuple):
+    """The component of each cell (-1 if it is in no known group) and of each group, and the number of components."""
 
-    G is the number of groups of all margins together. The guarantee splits by *component*: groups that have a cell in
-    common are in the same component. Groups about which nothing is known connect nothing.
+    of_cell: IndexArray
+    of_group: IndexArray
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLayout:
+    """How groups and cells are connected, which does not depend on the rates.
 
     Attributes
     ----------
     design : CellDesign
-    sets : GroupSets
     known : bool array of shape (G,)
-    allowed : bool array of shape (C, k)
-        The classes to which the rows of each cell may give probability.
+        Whether anything is known about each group of all margins.
     """
 
     design: CellDesign
-    sets: GroupSets
     known: BoolArray
-    allowed: BoolArray
-
-    @classmethod
-    def of(cls, design: CellDesign, *, bounded: bool) -> Groups:
-        """The groups of a design. If predictions are bounded, cells exclude classes of rate 0."""
-        offsets = np.cumsum([0, *(margin.n_groups for margin in design.margins)])
-        balls = {
-            int(first + g): ball
-            for first, margin in zip(offsets, design.margins, strict=False)
-            for g, ball in margin.balls.items()
-        }
-        low, high = (np.concatenate([getattr(m, side) for m in design.margins]) for side in ("low", "high"))
-        known = np.concatenate([margin.known for margin in design.margins]).astype(np.bool_)
-        allowed = np.ones((design.n_cells, low.shape[1]), dtype=np.bool_)
-        if bounded:
-            for first, of_cell in zip(offsets, design.members, strict=False):
-                number = first + of_cell
-                allowed &= (high[number] > 0) | ~known[number][:, None]
-        return cls(design, GroupSets(low, high, balls), known, allowed)
 
     @property
     def n_groups(self) -> int:
         """Number of groups of all margins."""
         return len(self.known)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.sets.low.shape[1]
 
     @cached_property
     def offsets(self) -> IndexArray:
@@ -94,19 +72,30 @@ class Groups:
         return self.matrix.T.tocsr()
 
     @cached_property
-    def pairs(self) -> tuple[IndexArray, IndexArray, IndexArray]:
-        """Every pair of known groups that have a cell in common, and that cell; a group with itself included."""
-        first, second = self.numbers[:, None], self.numbers[None]
-        both = self.known[first] & self.known[second]
-        cells = np.broadcast_to(np.arange(self.design.n_cells), both.shape)
-        first, second = (np.broadcast_to(one, both.shape) for one in (first, second))
-        return first[both], second[both], cells[both]
+    def pairs(self) -> tuple[IndexArray, Any]:
+        """The pairs of known groups that have a cell in common, and a sparse matrix that sums over these cells.
+
+        A pair is numbered ``first * G + second`` with ``first <= second``; a group forms a pair with itself.
+        """
+        from scipy.sparse import csr_array
+
+        codes, cells = [], []
+        for m, first in enumerate(self.numbers):
+            for second in self.numbers[m:]:
+                both = np.flatnonzero(self.known[first] & self.known[second])
+                codes.append(first[both] * self.n_groups + second[both])
+                cells.append(both)
+        pairs, number = np.unique(np.concatenate(codes), return_inverse=True)
+        of_cell = np.concatenate(cells)
+        shape = (len(pairs), self.design.n_cells)
+        return pairs, csr_array((np.ones(len(of_cell)), (number.ravel(), of_cell)), shape=shape)
 
     @cached_property
-    def _components(self) -> tuple[IndexArray, IndexArray, int]:
+    def components(self) -> Components:
+        """The groups that are connected by cells."""
         if self.is_partition:
             of_cell = np.where(self.known[self.numbers[0]], self.numbers[0], -1)
-            return of_cell, np.arange(self.n_groups), self.n_groups
+            return Components(of_cell, np.arange(self.n_groups), self.n_groups)
         from scipy.sparse import block_array, csr_array
         from scipy.sparse.csgraph import connected_components
 
@@ -118,22 +107,100 @@ class Groups:
         names, of_group = np.unique(of_group, return_inverse=True)
         renumbered = np.full(label.max() + 1, -1)
         renumbered[names] = np.arange(len(names))
-        return renumbered[label[:n_cells]], of_group.ravel(), len(names)
+        return Components(renumbered[label[:n_cells]], of_group.ravel(), len(names))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of all margins, one margin after the other.
+
+    G is the number of groups of all margins together. The guarantee splits by *component*: groups that have a cell in
+    common are in the same component. Groups about which nothing is known connect nothing.
+
+    Attributes
+    ----------
+    layout : GroupLayout
+        How groups and cells are connected.
+    sets : GroupSets
+    allowed : bool array of shape (C, k)
+        The classes to which the rows of each cell may give probability.
+    """
+
+    layout: GroupLayout
+    sets: GroupSets
+    allowed: BoolArray
+
+    @classmethod
+    def of(cls, design: CellDesign, *, bounded: bool) -> Groups:
+        """The groups of a design. If predictions are bounded, cells exclude classes of rate 0."""
+        known = np.concatenate([margin.known for margin in design.margins]).astype(np.bool_)
+        layout = GroupLayout(design, known)
+        balls = {
+            int(first + g): ball
+            for first, margin in zip(layout.offsets, design.margins, strict=False)
+            for g, ball in margin.balls.items()
+        }
+        low, high = (np.concatenate([getattr(m, side) for m in design.margins]) for side in ("low", "high"))
+        allowed = np.ones((design.n_cells, low.shape[1]), dtype=np.bool_)
+        if bounded:
+            for number in layout.numbers:
+                allowed &= (high[number] > 0) | ~known[number][:, None]
+        return cls(layout, GroupSets(low, high, balls), allowed)
+
+    @property
+    def design(self) -> CellDesign:
+        """Margins, and the groups of each cell."""
+        return self.layout.design
+
+    @property
+    def known(self) -> BoolArray:
+        """Whether anything is known about each group."""
+        return self.layout.known
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups of all margins."""
+        return len(self.layout.known)
+
+    @property
+    def offsets(self) -> IndexArray:
+        """Number of the first group of each margin, and the number of groups."""
+        return self.layout.offsets
+
+    @property
+    def numbers(self) -> IndexArray:
+        """The group of each cell in each margin, shape (M, C)."""
+        return self.layout.numbers
+
+    @property
+    def matrix(self) -> Any:
+        """The sparse matrix D of shape (C, G) that maps the shifts of known groups to those of cells."""
+        return self.layout.matrix
+
+    @property
+    def transposed(self) -> Any:
+        """The transpose of :attr:`matrix`, which sums over the cells of each group."""
+        return self.layout.transposed
 
     @property
     def component_of_cell(self) -> IndexArray:
         """The component of each cell; -1 for cells that are in no known group."""
-        return self._components[0]
+        return self.layout.components.of_cell
 
     @property
     def component_of_group(self) -> IndexArray:
         """The component of each group."""
-        return self._components[1]
+        return self.layout.components.of_group
 
     @property
     def n_components(self) -> int:
         """Number of components, those of empty groups and of groups about which nothing is known included."""
-        return self._components[2]
+        return self.layout.components.number
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.sets.low.shape[1]
 
     @cached_property
     def free(self) -> BoolArray:

@@ -62,8 +62,8 @@ class Totals:
         low, high = (np.zeros((len(groups.numbers), n, k)) for _ in range(2))
         for margin, number in enumerate(groups.numbers[:, inside]):
             known, w = groups.known[number][:, None], cell_weights[inside][:, None]
-            np.add.at(low[margin], component, w * np.where(known, groups.sets.low[number], 0.0))
-            np.add.at(high[margin], component, w * np.where(known, groups.sets.high[number], 1.0))
+            low[margin] = _sums_by(component, w * np.where(known, groups.sets.low[number], 0.0), n)
+            high[margin] = _sums_by(component, w * np.where(known, groups.sets.high[number], 1.0), n)
         return cls(low, high, groups.cells_per_component(cell_weights))
 
 
@@ -136,6 +136,8 @@ def narrowed(groups: Groups, cell_weights: FloatArray, names: Names) -> Groups:
     allowed = groups.allowed & (bounds.high > _NEGLIGIBLE * cell_weights[:, None])
     empty = (cell_weights == 0)[:, None]
     allowed = np.where(empty, groups.allowed, allowed)
+    if (allowed == groups.allowed).all():
+        return groups
     return replace(groups, allowed=allowed, sets=_without_excluded(groups, allowed))
 
 
@@ -202,9 +204,7 @@ class _Bounds:
 
 
 def _sums_by(number: IndexArray, values: FloatArray, n: int) -> FloatArray:
-    out = np.zeros((n, values.shape[1]))
-    np.add.at(out, number, values)
-    return out
+    return np.stack([np.bincount(number, column, minlength=n) for column in values.T], axis=1)
 
 
 def _without_excluded(groups: Groups, allowed: BoolArray) -> GroupSets:

@@ -33,7 +33,7 @@ from baserate.support.threads import cores, single_threaded_blas
 S = TypeVar("S")
 T = TypeVar("T")
 
-_CHUNK_ROWS = 4096  # Rows in a chunk of cells, at least.
+_CHUNK_ROWS = 16384  # Rows in a chunk of cells, at least.
 _AHEAD = 4  # Blocks in flight per thread: enough to keep all threads busy, few enough to hold little memory.
 
 

@@ -20,6 +20,7 @@ from baserate.losses.base import laplacians
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 from baserate.support.threads import cores
 
+_MANY_ROWS = 1_000_000  # More rows are sorted by several threads.
 _ABSENT = -1e300  # The Brier kernel's mark of a class that must not get probability.
 
 
@@ -177,14 +178,16 @@ def order_by_cell(cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArr
     A sort by counting, in which each thread has a part of the rows.
     """
     count, place = cell_kernels().compiled_sort()
-    pieces = np.linspace(0, len(cells), cores() + 1).astype(np.int64)
+    n_parts = cores() if len(cells) > _MANY_ROWS else 1
+    pieces = np.linspace(0, len(cells), n_parts + 1).astype(np.int64)
     parts = [cells[first:stop] for first, stop in itertools.pairwise(pieces)]
     counts, order = np.zeros((len(parts), n_cells), dtype=np.int64), np.empty(len(cells), dtype=np.int64)
-    with ThreadPoolExecutor(len(parts)) as pool:
-        list(pool.map(count, parts, counts))
+    with ThreadPoolExecutor(n_parts) as pool:  # which starts threads only when they are used
+        run = map if n_parts == 1 else pool.map
+        list(run(count, parts, counts))
         starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
         places = starts[:-1] + np.cumsum(counts, axis=0) - counts
-        list(pool.map(place, parts, pieces, places, itertools.repeat(order)))
+        list(run(place, parts, pieces, places, itertools.repeat(order)))
     return order, starts
 
 
