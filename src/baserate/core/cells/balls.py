@@ -63,7 +63,7 @@ class BallModel:
         return self.wanted + np.einsum("gij,gj->gi", self.curvature, self.around - shifts)
 
     def moved(
-        self, shifts: FloatArray, rates: FloatArray, blocks: FloatArray, *, share: float, settled: float
+        self, shifts: FloatArray, rates: FloatArray, blocks: FloatArray, *, share: float, tolerance: float
     ) -> tuple[BallModel, bool]:
         """The model around the shifts of a step, and whether it differs from this one.
 
@@ -76,9 +76,9 @@ class BallModel:
         blocks : array of shape (n, k, k)
             The curvature of each group, divided by its weight.
         share : float
-            How far the model moves towards these shifts. With 1, it may jump across the kink and back for ever.
-        settled : float
-            Shifts that move by less, relative to their size, have settled.
+            How far the model moves towards these shifts. With 1, it may jump across the kink and back without end.
+        tolerance : float
+            Shifts that move by less than this, relative to their size, count as unchanged.
         """
         around = self.around + share * (shifts - self.around)
         for i, g in enumerate(self.groups):
@@ -89,7 +89,7 @@ class BallModel:
             elif not self.binding[i]:
                 around[i] = _leave_kink(self.sets.balls[g].scale, rate_set.nearest(without) - without, blocks[i])
         scale = np.abs(around).max(initial=0.0)
-        changed = bool((np.abs(around - self.around) > settled * scale).any())
+        changed = bool((np.abs(around - self.around) > tolerance * scale).any())
         new = replace(self, around=around)
         _, wanted, curvature = self._model(self.sets, self.groups, around, rates)
         return replace(new, wanted=wanted, curvature=curvature), changed

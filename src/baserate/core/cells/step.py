@@ -62,8 +62,8 @@ def newton_step(
         state, changed = _next_state(groups.sets, variables, state, shifts, rates, one=number >= _ALL_AT_ONCE)
         if balls.groups:
             at = list(balls.groups)
-            blocks, settled = system.blocks[at] / weight[at, :, None], max(accuracy, 1e-10)
-            balls, turned = balls.moved(shifts[at], rates[at], blocks, share=_share(number), settled=settled)
+            blocks, tolerance = system.blocks[at] / weight[at, :, None], max(accuracy, 1e-10)
+            balls, turned = balls.moved(shifts[at], rates[at], blocks, share=_share(number), tolerance=tolerance)
             changed = changed or turned
         if not changed:
             break
