@@ -28,7 +28,8 @@ from baserate.analysis.premise import (
 )
 from baserate.losses.base import Loss
 from baserate.rates import Rates, SurveyCounts
-from baserate.rates.sets import RateSet
+from baserate.rates.ellipsoids import Ellipsoid
+from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
 
 _MAX_DRAWN_VALUES = 5e7  # Above, the rates of simulated labels are drawn from a normal distribution.
@@ -103,14 +104,18 @@ def check_rates(p: FloatArray, weights: FloatArray, known: Rates) -> RatesCheck:
     rate_set = known.rate_set(None)
     scale = _scale(rate_set, deviation)
     stated = rate_set.nearest(expected, scale)
-    size = np.vstack([stated - expected, draws]) ** 2 @ scale
+    differences = np.vstack([stated - expected, draws])
+    if isinstance(rate_set.ball, Ellipsoid):
+        size = ((differences @ rate_set.ball.whitening.T) ** 2).sum(axis=1)
+    else:
+        size = differences**2 @ scale
     # The true rates, if in the set, are at least as far away as its nearest member, so this is conservative.
     return RatesCheck(float((size >= size[0] * (1 - 1e-9)).mean()), expected, stated, deviation)
 
 
 def _scale(rate_set: RateSet, deviation: FloatArray) -> FloatArray:
     """Weights of the classes in a norm in which ``RateSet.nearest`` finds the nearest member."""
-    if rate_set.ball is not None:
+    if isinstance(rate_set.ball, Ball):
         return rate_set.ball.scale
     return np.asarray(1.0 / np.maximum(deviation, 1e-9) ** 2)
 

@@ -19,6 +19,7 @@ import numpy as np
 from baserate.core.contracts import Block
 from baserate.core.dual import Dual, Survey
 from baserate.core.row_model import RowModel
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
@@ -110,7 +111,10 @@ def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray
     ranks = -np.asarray(supports.plan.sum(axis=0) > 0, dtype=np.float64) if shift is None else shift
     groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
     found = [_blockage(dual, survey, supports, group) for group in groups]
-    for direction in [] if shift is None else [shift, _towards_centre(dual.kept_rate_set, supports)]:
+    directions = [] if shift is None else [shift]
+    if shift is not None or isinstance(dual.kept_rate_set.ball, Ellipsoid):
+        directions.append(_towards_centre(dual.kept_rate_set, supports))
+    for direction in directions:
         if np.ptp(direction) > 0:
             weights = (direction - direction.min()) / np.ptp(direction)
             found.append(_weighted_blockage(dual, survey, supports, weights))
@@ -130,18 +134,17 @@ def _towards_centre(rate_set: RateSet, supports: Supports) -> FloatArray:
     of_group, of_class = np.nonzero(supports.allowed)
     if len(of_group) > _MAX_UNKNOWNS:
         return np.zeros(len(rate_set.low))
-    centre, root = rate_set.ball.centre, np.sqrt(rate_set.ball.scale)
+    centre, whitening = rate_set.ball.centre, rate_set.ball.whitening
     n_groups, k = supports.allowed.shape
-    at = np.arange(len(of_group))
-    equations = np.zeros((k + n_groups, len(of_group)))
-    equations[of_class, at] = root[of_class]
-    equations[k + of_group, at] = _KEPT_WEIGHT
-    wanted = np.concatenate([root * centre, _KEPT_WEIGHT * supports.plan.sum(axis=1)])
+    equations = np.zeros((len(whitening) + n_groups, len(of_group)))
+    equations[: len(whitening)] = whitening[:, of_class]
+    equations[len(whitening) + of_group, np.arange(len(of_group))] = _KEPT_WEIGHT
+    wanted = np.concatenate([whitening @ centre, _KEPT_WEIGHT * supports.plan.sum(axis=1)])
     try:
         amounts, _ = nnls(equations, wanted)
     except RuntimeError:  # too many steps
         return np.zeros(k)
-    return rate_set.ball.scale * (centre - np.bincount(of_class, amounts, minlength=k))
+    return rate_set.ball.normal(centre - np.bincount(of_class, amounts, minlength=k))
 
 
 def _weighted_blockage(dual: Dual, survey: Survey, supports: Supports, weights: FloatArray) -> Blockage:

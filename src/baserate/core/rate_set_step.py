@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
@@ -39,7 +40,7 @@ def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: Float
     if rate_set.is_point:
         return np.asarray(shift + solve_centred(matrix, rate_set.low - mean))
     if rate_set.ball is not None:
-        if rate_set.fixed.any():  # their bounds may be all that matters
+        if rate_set.fixed.any() and not isinstance(rate_set.ball, Ellipsoid):  # their bounds may be all that matters
             x = _BoxStep(replace(rate_set, ball=None), matrix, mean, shift).by_block_pivoting()
             if rate_set.ball.distance(mean + matrix @ (x - shift)) <= rate_set.ball.radius:
                 return x
@@ -48,7 +49,7 @@ def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: Float
 
 
 def _step_with_ball(
-    rate_set: RateSet, ball: Ball, matrix: FloatArray, mean: FloatArray, shift: FloatArray
+    rate_set: RateSet, ball: Ball | Ellipsoid, matrix: FloatArray, mean: FloatArray, shift: FloatArray
 ) -> FloatArray:
     """The new shift for a ball.
 
@@ -59,7 +60,7 @@ def _step_with_ball(
     rates = rate_set.support(shift, mean)
     if np.ptp(shift) > 0:
         return np.asarray(shift + solve_centred(matrix + rate_set.support_curvature(shift, rates), rates - mean))
-    normal = ball.scale * (rates - mean)
+    normal = ball.normal(rates - mean)
     curvature = float(normal @ matrix @ normal)
     length = float(normal @ (rates - mean)) / curvature if curvature > 0 else 0.0
     return np.asarray(shift + length * normal)

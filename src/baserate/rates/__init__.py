@@ -7,12 +7,14 @@ from numpy.typing import ArrayLike
 
 from baserate.rates.base import Rates, from_json
 from baserate.rates.by_group import GroupedRates
+from baserate.rates.ellipsoid_kinds import EllipsoidRates
 from baserate.rates.kinds import SurveyCounts, as_known
 from baserate.rates.margins import Margins, as_margins, is_grouped
 
 RatesLike = ArrayLike | Mapping[Any, float] | Rates
 
 __all__ = [
+    "EllipsoidRates",
     "GroupedRates",
     "Margins",
     "Rates",

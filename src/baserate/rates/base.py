@@ -32,8 +32,9 @@ class Rates(ABC):
     """What is known about the class rates: a set of possible rates to which predictions are adjusted.
 
     Create it with :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels`,
-    :meth:`of_population` or, for rates per group, :meth:`by`. Pass it wherever rates are accepted. If the true class
-    rates of the adjusted rows lie in the set, the loss falls by at least the guaranteed amount, and never rises.
+    :meth:`of_population`, :meth:`from_samples` or, for rates per group, :meth:`by`. Pass it wherever rates are accepted.
+    If the true class rates of the adjusted rows lie in the set, the loss falls by at least the guaranteed amount, and
+    never rises.
 
     All constructors accept one number per class: a sequence in the order of the columns, or a dict that maps class
     names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`. A single number is about the
@@ -108,7 +109,7 @@ class Rates(ABC):
         values: ArrayLike | Mapping[Any, float],
         radius: float,
         *,
-        metric: str | None = None,
+        metric: str | ArrayLike | None = None,
         classes: Sequence[Any] | None = None,
     ) -> Rates:
         """Class rates of the rows that lie within a distance of given rates.
@@ -119,16 +120,31 @@ class Rates(ABC):
             The centre v. One number is the rate of the second of two classes.
         radius : float
             The largest distance.
-        metric : "euclidean", "chi2" or "largest", optional
+        metric : "euclidean", "chi2", "largest" or array-like of shape (k, k), optional
             How the distance of rates t from v is measured: ``sqrt(sum_j (t_j - v_j)^2)``,
             ``sqrt(sum_j (t_j - v_j)^2 / v_j)``, or the largest ``|t_j - v_j|``. By default "euclidean", but "largest"
             if ``values`` is the rate of one of two classes, so that ``Rates.near(0.02, 0.005)`` is from 0.015 to
             0.025. "chi2" suits rates that were estimated from the counts of m cases:
             ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual approximate confidence region of the
-            population's rates. With "chi2", a class with value 0 has rate 0.
+            population's rates. With "chi2", a class with value 0 has rate 0. A matrix S is a covariance matrix, such
+            as that of estimated rates: the distance is ``sqrt((t - v)' S^-1 (t - v))``, and the set is an ellipsoid.
+            Only the part of S that keeps the sum of rates counts. It has the order of ``values``, or the class names
+            as index and columns of a pandas dataframe.
         classes : sequence, optional
             Class names, in the order of the columns.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> covariance = [[0.02, -0.015, -0.005], [-0.015, 0.02, -0.005], [-0.005, -0.005, 0.01]]
+        >>> br.Rates.near([0.5, 0.3, 0.2], 1.0, metric=covariance).bounds()
+        (array([0.35857864, 0.15857864, 0.1       ]), array([0.64142136, 0.44142136, 0.3       ]))
         """
+        if metric is not None and not isinstance(metric, str):
+            # The module imports this one, so it is imported when it is needed.
+            from baserate.rates.ellipsoid_kinds import near_by_matrix
+
+            return _build("ellipsoid", **near_by_matrix(values, radius, metric, classes))
         return _build("near", classes, values=values, radius=radius, metric=metric)
 
     @staticmethod
@@ -219,6 +235,35 @@ class Rates(ABC):
             Class names, in the order of the columns.
         """
         return _build("population", classes, values=values, confidence=confidence)
+
+    @staticmethod
+    def from_samples(draws: ArrayLike, confidence: float = 0.95, *, classes: Sequence[Any] | None = None) -> Rates:
+        """Class rates from draws of a bootstrap, or of a posterior distribution.
+
+        The set is an ellipsoid around the mean of the draws, with their covariance matrix, that holds at least the
+        stated share of them. The guarantee holds with this confidence if the draws represent what is known about the
+        class rates **of the adjusted rows**. Draws of the rates of a population are too narrow for a small batch.
+
+        Parameters
+        ----------
+        draws : array-like or dataframe of shape (m, k)
+            Class rates, one row per draw. One-dimensional draws are rates of the second of two classes.
+        confidence : float, default 0.95
+        classes : sequence, optional
+            Class names, in the order of the columns; by default the column names of a pandas dataframe.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> import numpy as np
+        >>> draws = np.random.default_rng(0).dirichlet([20, 30, 50], size=1000)
+        >>> low, high = br.Rates.from_samples(draws, 0.9).bounds()
+        >>> low.round(2), high.round(2)
+        (array([0.11, 0.21, 0.39]), array([0.28, 0.4 , 0.61]))
+        """
+        from baserate.rates.ellipsoid_kinds import around_draws  # which imports this module
+
+        return _build("samples", **around_draws(draws, confidence, classes))
 
     @staticmethod
     def by(

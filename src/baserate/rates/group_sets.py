@@ -10,6 +10,7 @@ import numpy as np
 from baserate.errors import BadRates, Option
 from baserate.inputs.group_labels import Label, quoted_group
 from baserate.inputs.validation import class_label
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import ROUNDING, Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
@@ -36,7 +37,7 @@ class GroupSets(NamedTuple):
     low: FloatArray
     high: FloatArray
     known: BoolArray
-    balls: Mapping[int, Ball]
+    balls: Mapping[int, Ball | Ellipsoid]
 
     def of(self, i: int) -> RateSet:
         """The rate set of one group."""

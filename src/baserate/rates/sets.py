@@ -1,6 +1,7 @@
 """Convex sets of class rates, in the form that the solver uses.
 
 A rate set T is the part of the simplex that lies in a box, and possibly in a ball. A single point is a box of width 0.
+Instead of the ball it may have an ellipsoid, which is not cut with the simplex; see :mod:`baserate.rates.ellipsoids`.
 The set enters the dual problem through its support function ``h(lam) = min over t in T of <lam, t>``. This function is
 concave but has kinks: all classes whose rate lies strictly between its bounds have *exactly* the same shift. Shifts are
 therefore compared for equality here.
@@ -15,6 +16,7 @@ from typing import Self
 
 import numpy as np
 
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 ROUNDING = 1e-9
@@ -35,6 +37,21 @@ class Ball:
         """Distance from the centre, in the norm of the ball."""
         return float(np.sqrt(self.scale @ (t - self.centre) ** 2))
 
+    @property
+    def whitening(self) -> FloatArray:
+        """The matrix W for which ``|W (t - centre)|`` is the distance of rates from the centre."""
+        return np.diag(np.sqrt(self.scale))
+
+    def normal(self, direction: FloatArray) -> FloatArray:
+        """The normal of the sphere where the ray from the centre in this direction leaves the ball."""
+        return self.scale * direction
+
+    def restrict(self, keep: IndexArray) -> Ball:
+        """The part of the ball where all classes but ``keep`` have rate 0."""
+        dropped = np.setdiff1d(np.arange(len(self.centre)), keep)
+        used = float(self.scale[dropped] @ self.centre[dropped] ** 2)
+        return Ball(self.centre[keep], self.scale[keep], float(np.sqrt(max(self.radius**2 - used, 0.0))))
+
     def support(self, shift: FloatArray) -> FloatArray:
         """The point of the ball with sum 1 that has the least ``<shift, t>``. Its entries may be negative."""
         spread = 1.0 / self.scale
@@ -53,7 +70,8 @@ class RateSet:
     ----------
     low, high : array of shape (k,)
         Tightened bounds: without the ball, each bound is reached by some rates of the set.
-    ball : Ball, optional
+    ball : Ball or Ellipsoid, optional
+        An ellipsoid alone decides which rates belong to the set. The box then only says which classes have rate 0.
     stated : pair of arrays, optional
         The bounds as the user stated them, before the bounds of other classes tightened them. None means that they are
         ``low`` and ``high``.
@@ -61,11 +79,11 @@ class RateSet:
 
     low: FloatArray
     high: FloatArray
-    ball: Ball | None = None
+    ball: Ball | Ellipsoid | None = None
     stated: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
-    def box(cls, low: FloatArray, high: FloatArray, ball: Ball | None = None) -> Self:
+    def box(cls, low: FloatArray, high: FloatArray, ball: Ball | Ellipsoid | None = None) -> Self:
         """The part of a box that lies in the simplex, with tightened bounds."""
         # Rates sum to 1, so each class is also limited by the bounds of the other classes.
         largest_rise, largest_fall = 1.0 - float(low.sum()), float(high.sum()) - 1.0
@@ -100,12 +118,7 @@ class RateSet:
         """Restrict the set to the classes ``keep``; all other classes have rate 0."""
         if len(keep) == len(self.low):
             return self
-        ball = self.ball
-        if ball is not None:
-            dropped = np.setdiff1d(np.arange(len(self.low)), keep)
-            used = float(ball.scale[dropped] @ ball.centre[dropped] ** 2)
-            radius = np.sqrt(max(ball.radius**2 - used, 0.0))
-            ball = Ball(ball.centre[keep], ball.scale[keep], float(radius))
+        ball = None if self.ball is None else self.ball.restrict(keep)
         low, high = self._stated_bounds()
         return RateSet(self.low[keep], self.high[keep], ball, (low[keep], high[keep]))
 
@@ -118,6 +131,8 @@ class RateSet:
         """The smallest and the largest rate of each class in the set."""
         if self.ball is None:
             return self.low, self.high
+        if isinstance(self.ball, Ellipsoid):
+            return self.ball.bounds()
         ends = [
             [self.support(sign * row, self.ball.centre)[j] for j, row in enumerate(np.eye(len(self.low)))]
             for sign in (1.0, -1.0)
@@ -126,6 +141,8 @@ class RateSet:
 
     def distance(self, rates: FloatArray) -> float:
         """The largest violation of a bound or of the ball, in units of rates; 0 for members of the set."""
+        if isinstance(self.ball, Ellipsoid):
+            return float(np.abs(rates - self.ball.towards(rates)).max(initial=0.0))
         outside_box = float(np.maximum(self.low - rates, rates - self.high).max(initial=0.0))
         if self.ball is None:
             return outside_box
@@ -142,6 +159,8 @@ class RateSet:
         """The rates of the set with the least ``<shift, t>``. In a box, ties go to the rates nearest to ``near``."""
         if self.is_point:
             return self.low
+        if isinstance(self.ball, Ellipsoid):
+            return self.ball.support(shift) if np.ptp(shift) > 0 else self.ball.towards(near)
         t = self._support_in_box(shift, near)
         if self.ball is None or self.ball.distance(t) <= self.ball.radius:
             return t
@@ -154,7 +173,11 @@ class RateSet:
         sphere ``rates = centre - u (shift - theta) / scale`` for some numbers u and theta. A change of the shift moves
         the rates within the sphere and keeps their sum.
         """
+        if isinstance(self.ball, Ellipsoid) and np.ptp(shift) > 0:
+            return self.ball.support_curvature(shift)
         curvature = np.zeros((len(shift), len(shift)))
+        if isinstance(self.ball, Ellipsoid):
+            return curvature
         if self.ball is None or np.ptp(shift) == 0 or self.ball.distance(rates) < self.ball.radius * (1 - 1e-9):
             return curvature
         free = (rates > self.low) & (rates < self.high)

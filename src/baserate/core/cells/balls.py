@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from baserate.core.cells.group_sets import GroupSets
+from baserate.rates.ellipsoids import Ellipsoid
+from baserate.rates.sets import Ball
 from baserate.support.arrays import BoolArray, FloatArray
 
 
@@ -87,7 +89,7 @@ class BallModel:
             if rate_set.distance(without) <= 1e-14:
                 around[i] = 0.0
             elif not self.binding[i]:
-                around[i] = _leave_kink(self.sets.balls[g].scale, rate_set.nearest(without) - without, blocks[i])
+                around[i] = _leave_kink(self.sets.balls[g], rate_set.nearest(without) - without, blocks[i])
         scale = np.abs(around).max(initial=0.0)
         changed = bool((np.abs(around - self.around) > tolerance * scale).any())
         new = replace(self, around=around)
@@ -95,8 +97,8 @@ class BallModel:
         return replace(new, wanted=wanted, curvature=curvature), changed
 
 
-def _leave_kink(scale: FloatArray, missing: FloatArray, block: FloatArray) -> FloatArray:
+def _leave_kink(ball: Ball | Ellipsoid, missing: FloatArray, block: FloatArray) -> FloatArray:
     """A first shift along the normal of the ball at the nearest member; ``missing`` leads to that member."""
-    normal = scale * missing
+    normal = ball.normal(missing)
     bend = float(normal @ block @ normal)
     return np.asarray(normal * (float(normal @ missing) / bend)) if bend > 0 else normal

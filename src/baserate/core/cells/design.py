@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import Ball
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
@@ -45,7 +46,7 @@ class Margin:
     low: FloatArray
     high: FloatArray
     known: BoolArray
-    balls: Mapping[int, Ball] = field(default_factory=dict)
+    balls: Mapping[int, Ball | Ellipsoid] = field(default_factory=dict)
 
     @property
     def n_groups(self) -> int:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
@@ -30,7 +31,7 @@ class GroupSets:
 
     low: FloatArray
     high: FloatArray
-    balls: Mapping[int, Ball]
+    balls: Mapping[int, Ball | Ellipsoid]
 
     @cached_property
     def fixed(self) -> BoolArray:
