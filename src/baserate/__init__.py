@@ -27,7 +27,8 @@ from baserate.displays import (
     ReliabilityDisplay,
     SensitivityDisplay,
 )
-from baserate.errors import BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.errors import AssumptionRefuted, BaserateError, InfeasibleRates, NotConvergedWarning
+from baserate.estimation import estimate
 from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
 from baserate.rates import Margins, Rates
 from baserate.result.certificate import Certificate
@@ -43,6 +44,7 @@ __all__ = [
     "Adjuster",
     "Adjustment",
     "Advice",
+    "AssumptionRefuted",
     "BaserateError",
     "Certificate",
     "Comparison",
@@ -71,6 +73,7 @@ __all__ = [
     "advise",
     "compare",
     "errors",
+    "estimate",
     "load",
     "losses",
     "multiplicative",

@@ -133,6 +133,23 @@ class InfeasibleRates(BaserateError):
         return type(self), (*self.args, self.classes, self.reachable, self.wanted), {"options": self.options}
 
 
+class AssumptionRefuted(BaserateError):
+    """Class rates cannot be estimated: the batch contradicts the assumption of label shift.
+
+    Attributes
+    ----------
+    p_value : float or None
+        Of the test of the assumption; None if no rates fit at all.
+    """
+
+    def __init__(self, message: str, p_value: float | None = None, *, options: Iterable[Option] = ()) -> None:
+        super().__init__(message, options=options)
+        self.p_value = p_value
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self.args, self.p_value), {"options": self.options}
+
+
 class GroupsWarning(UserWarning):
     """Rates per group are probably not what was meant: a group has rates but no rows, or a single row.
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from baserate.rates.base import Rates, from_json
 from baserate.rates.by_group import GroupedRates
 from baserate.rates.ellipsoid_kinds import EllipsoidRates
+from baserate.rates.estimated import EstimatedRates
 from baserate.rates.kinds import SurveyCounts, as_known
 from baserate.rates.margins import Margins, as_margins, is_grouped
 
@@ -15,6 +16,7 @@ RatesLike = ArrayLike | Mapping[Any, float] | Rates
 
 __all__ = [
     "EllipsoidRates",
+    "EstimatedRates",
     "GroupedRates",
     "Margins",
     "Rates",

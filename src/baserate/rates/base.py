@@ -32,9 +32,9 @@ class Rates(ABC):
     """What is known about the class rates: a set of possible rates to which predictions are adjusted.
 
     Create it with :meth:`exact`, :meth:`between`, :meth:`near`, :meth:`from_counts`, :meth:`from_labels`,
-    :meth:`of_population`, :meth:`from_samples` or, for rates per group, :meth:`by`. Pass it wherever rates are accepted.
-    If the true class rates of the adjusted rows lie in the set, the loss falls by at least the guaranteed amount, and
-    never rises.
+    :meth:`of_population`, :meth:`from_samples` or, for rates per group, :meth:`by`; :func:`baserate.estimate` estimates
+    it. Pass it wherever rates are accepted. If the true class rates of the adjusted rows lie in the set, the loss falls
+    by at least the guaranteed amount, and never rises.
 
     All constructors accept one number per class: a sequence in the order of the columns, or a dict that maps class
     names to numbers. Class names come from ``classes`` here or in :func:`baserate.adjust`. A single number is about the
@@ -476,6 +476,9 @@ class Rates(ABC):
     @abstractmethod
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         """These rates as validated arrays in the order of these classes."""
+
+    def check_batch(self, mean: FloatArray) -> None:  # noqa: B027  # most kinds have nothing to check
+        """Raise if the rates are for another batch than the one with this mean prediction. Most are for any batch."""
 
     def condition(self, *, approximate: bool = False) -> str:
         """The condition under which a guarantee for these rates holds, as the end of a sentence."""

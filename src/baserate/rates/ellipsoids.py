@@ -38,7 +38,7 @@ class Ellipsoid:
     @classmethod
     def of(cls, centre: FloatArray, covariance: FloatArray, radius: float) -> Ellipsoid:
         """The ellipsoid with this covariance matrix, of which only the part that keeps the sum of rates counts."""
-        basis = _centred_basis(len(centre))
+        basis = centred_basis(len(centre))
         variances, axes = np.linalg.eigh(basis.T @ covariance @ basis)
         variances = np.maximum(variances, max(_FLATTEST * float(variances[-1]), 1e-300))
         return cls(centre, basis @ (axes * np.sqrt(variances)), radius)
@@ -101,7 +101,7 @@ class Ellipsoid:
         return Ellipsoid((self.centre + self.root @ nearest)[keep], root, float(np.sqrt(max(rest, 0.0))))
 
 
-def _centred_basis(k: int) -> FloatArray:
+def centred_basis(k: int) -> FloatArray:
     """An orthonormal basis of the vectors that sum to 0, shape (k, k - 1), after Helmert."""
     basis = np.zeros((k, k - 1))
     for j in range(1, k):

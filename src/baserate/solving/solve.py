@@ -131,6 +131,7 @@ def _dual(request: Request, rate_set: RateSet) -> Dual:
 def _result(
     request: Request, fitted: Fit, batch_size: int, *, procedure: str = "adjust", keep_rows: bool = True
 ) -> Result:
+    request.known.check_batch(fitted.survey.mean)
     dual, written = fitted.dual, fitted.written
     rows, model, shift, rate_set = dual.rows, dual.model, fitted.solution.point.shift, dual.kept_rate_set
     worst = rate_set.support(shift, written.mean[model.kept_classes])  # the possible rates that guarantee least

@@ -1,0 +1,232 @@
+"""The verb: estimate the class rates of a batch, as a set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from baserate.engines import open_rows
+from baserate.errors import AssumptionRefuted, BadLabels, BadOption, Option
+from baserate.estimation.batch import Batch
+from baserate.estimation.calibration import logarithms
+from baserate.estimation.exact import exact_bounds
+from baserate.estimation.features import class_moments
+from baserate.estimation.moments import confidence_region
+from baserate.estimation.validation import LabelledRows, read_labelled, row_model
+from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import class_label, is_number, quoted, quoted_name
+from baserate.progress import Progress
+from baserate.rates import Rates
+from baserate.rates.estimated import EstimatedRates
+from baserate.solving.request import class_names
+from baserate.support.arrays import FloatArray
+
+LEVEL = 0.01
+"""The assumption is refuted if the p-value of its test is below this."""
+
+_FEWEST_ROWS = 2  # of each class, for moments: a variance needs two
+_EVERYTHING = Option("on_refuted", "'everything'")
+_LABELLED, _METHOD = Option("labelled"), Option("method", "'exact'")
+_PROBS_VAL, _Y_VAL = Option("probs_val"), Option("y_val")
+
+
+def estimate(
+    probs_new: Any,
+    *,
+    probs_val: Any = None,
+    y_val: Any = None,
+    labelled: Any = None,
+    y_labelled: Any = None,
+    confidence: float = 0.95,
+    method: str = "auto",
+    on_refuted: str = "raise",
+    classes: Sequence[Any] | None = None,
+    columns: str | Sequence[Any] | None = None,
+    from_logits: bool = False,
+    normalize: bool = False,
+    progress: Progress | None = None,
+) -> Rates:
+    """Estimate the class rates of a batch that nobody knows, as a set for :func:`adjust`.
+
+    The set contains the realised class rates of these rows with the stated confidence, **if predictions within each
+    class are distributed as in the validation data** (label shift, also called prior probability shift). This is
+    tested where the data allow it. A test that does not refute the assumption does not prove it.
+
+    Parameters
+    ----------
+    probs_new : array-like or dataframe of shape (n, k), path, pyarrow.dataset.Dataset, or Dask array or dataframe
+        Predictions of the batch, as in :func:`adjust`. Labels are not needed.
+    probs_val : array-like or dataframe of shape (m, k), or path
+        Predictions of the same classifier for labelled rows on which it was not trained. Columns with names are
+        matched by name. They are read into memory.
+    y_val : array-like of shape (m,), or str
+        The true classes of the validation rows: class names, or column numbers if the classes have no names. A string
+        is the name of a column of ``probs_val``.
+    labelled, y_labelled : array-like, optional
+        Rows of the batch that were drawn at random and labelled: their numbers, and their true classes.
+    confidence : float, default 0.95
+        Confidence that the set contains the rates of the batch, for all classes jointly.
+    method : "auto", "moments" or "exact", default "auto"
+        "moments" uses means of features of the predictions. Its confidence is approximate, and the set is an ellipsoid.
+        "exact" uses intervals of Clopper and Pearson for the confusion matrix. It is valid for every sample size and
+        wide for more than two classes. "auto" is "moments", unless a class has fewer than 2 validation rows.
+    on_refuted : "raise" or "everything", default "raise"
+        What to do if the assumption is refuted: raise an error, or return the set of all rates, to which
+        :func:`adjust` adjusts by changing nothing.
+    classes, columns, from_logits, normalize, progress
+        As in :func:`adjust`, for both the batch and the validation rows.
+
+    Returns
+    -------
+    Rates
+        With ``estimate()``, ``bounds()``, ``p_value`` and ``region``. It belongs to this batch: :func:`adjust` refuses
+        to use it for other rows.
+
+    Raises
+    ------
+    AssumptionRefuted
+        If the p-value of the test is below 0.01, or if no rates explain the predictions of the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import baserate as br
+    >>> rng = np.random.default_rng(0)
+    >>> def predictions(y):
+    ...     return 1 / (1 + np.exp(-rng.normal(2.0 * y - 1.0, 1.0)))
+    >>> y_val = rng.random(1000) < 0.5
+    >>> p_val, p_new = predictions(y_val), predictions(rng.random(2000) < 0.1)
+    >>> rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    >>> low, high = rates.bounds()
+    >>> bool(low[1] < 0.1 < high[1])
+    True
+    >>> result = br.adjust(p_new, rates)
+    """
+    _check_options(confidence, method, on_refuted)
+    source = RowSource(
+        probs=probs_new,
+        argument="probs_new",
+        columns=columns,
+        named_classes=classes,
+        from_logits=from_logits,
+        normalize=normalize,
+        progress=progress,
+    )
+    if labelled is not None or y_labelled is not None:
+        return _from_labels(source, labelled, y_labelled, probs_val, y_val, confidence, classes)
+    if probs_val is None or y_val is None:
+        missing = _PROBS_VAL if probs_val is None else _Y_VAL
+        raise BadOption(
+            f"{missing}= is missing: pass predictions of labelled validation rows and their labels ({_PROBS_VAL}= and "
+            f"{_Y_VAL}=), or labelled rows of the batch itself ({_LABELLED}=)",
+            options=[_PROBS_VAL, _Y_VAL, _LABELLED],
+        )
+    if probs_new is probs_val:
+        raise BadOption(
+            f"probs_new and {_PROBS_VAL} are the same rows, whose class rates are those of {_Y_VAL}; pass predictions "
+            "of the new rows as probs_new",
+            options=[_PROBS_VAL, _Y_VAL],
+        )
+    rows = open_rows(source)
+    names = class_names(rows, classes)
+    validation = read_labelled(probs_val, y_val, rows, names, source)
+    batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
+    return _estimated(batch, validation, names, float(confidence), method, on_refuted)
+
+
+def _from_labels(
+    source: RowSource,
+    labelled: Any,
+    y_labelled: Any,
+    probs_val: Any,
+    y_val: Any,
+    confidence: float,
+    classes: Sequence[Any] | None,
+) -> Rates:
+    """The one place where rates are estimated from labelled rows of the batch itself."""
+    raise BadOption(
+        f"estimates from labelled rows of the batch are not available yet; pass {_PROBS_VAL}= and {_Y_VAL}=",
+        options=[_PROBS_VAL, _Y_VAL],
+    )
+
+
+def _estimated(
+    batch: Batch, validation: LabelledRows, names: Any, confidence: float, method: str, on_refuted: str
+) -> Rates:
+    k = batch.rows.n_classes
+    counts = np.bincount(validation.y, minlength=k)
+    few = np.flatnonzero(counts < _FEWEST_ROWS)
+    if method == "moments" and few.size:
+        raise BadLabels(
+            f"{class_label(names, int(few[0]))} has {counts[few[0]]} validation rows, but moments need at least "
+            f"{_FEWEST_ROWS} of each class; pass {_METHOD}, or more validation rows",
+            options=[_METHOD],
+        )
+    chosen = "exact" if method == "exact" or few.size else "moments"
+    find = _by_moments if chosen == "moments" else _by_confusions
+    shared = {
+        "classes": names,
+        "confidence": confidence,
+        "method": chosen,
+        "n_validation": len(validation.y),
+        "n_rows": batch.n_rows,
+        "mean": batch.mean,
+    }
+    try:
+        return EstimatedRates(**find(batch, validation, names, confidence), **shared)._validated()
+    except AssumptionRefuted as error:
+        if on_refuted == "raise":
+            raise
+        low, high = np.zeros(k), np.ones(k)
+        return EstimatedRates(
+            values=batch.mean, low=low, high=high, p_value=error.p_value, refuted=True, **shared
+        )._validated()
+
+
+def _by_moments(batch: Batch, validation: LabelledRows, names: Any, confidence: float) -> dict[str, Any]:
+    moments = class_moments(batch, logarithms(validation.probs), validation.y)
+    found = confidence_region(moments, batch.n_rows, confidence)
+    if found.p_value < LEVEL:
+        raise _refuted(found.p_value, found.unconstrained, names)
+    reach = found.radius * np.sqrt(np.diag(found.covariance))
+    low, high = np.clip(found.centre - reach, 0.0, 1.0), np.clip(found.centre + reach, 0.0, 1.0)
+    region = {"centre": found.centre, "covariance": found.covariance, "radius": found.radius}
+    return {"values": found.estimate, "low": low, "high": high, "p_value": found.p_value, **region}
+
+
+def _by_confusions(batch: Batch, validation: LabelledRows, names: Any, confidence: float) -> dict[str, Any]:
+    found = exact_bounds(batch.most_probable, validation.probs.argmax(axis=1), validation.y, confidence)
+    if found is None:
+        raise _refuted(None, None, names)
+    return {"values": found.middle, "low": found.low, "high": found.high}
+
+
+def _refuted(p_value: float | None, rates: FloatArray | None, names: Any) -> AssumptionRefuted:
+    if p_value is None:
+        figures = "no class rates explain how often each class is predicted"
+    else:
+        number = "below 0.0001" if p_value < 1e-4 else f"{p_value:.2g}"
+        figures = f"the p-value of the test is {number}"
+    if rates is not None and rates.min() < -0.01:
+        worst = int(rates.argmin())
+        figures += f", and the rates that fit best give {class_label(names, worst)} {rates[worst]:.3g}"
+    return AssumptionRefuted(
+        "predictions within each class are not distributed as in the validation data, so the class rates cannot be "
+        f"estimated from them: {figures}. Label a few random rows of the batch and pass them as {_LABELLED}=, collect "
+        f"validation rows that are like the batch, or pass {_EVERYTHING} to leave predictions as they are",
+        p_value,
+        options=[_LABELLED, _EVERYTHING],
+    )
+
+
+def _check_options(confidence: Any, method: Any, on_refuted: Any) -> None:
+    if not is_number(confidence) or not 0 < float(confidence) < 1:
+        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    for name, value, known in (
+        ("method", method, ("auto", "moments", "exact")),
+        ("on_refuted", on_refuted, ("raise", "everything")),
+    ):
+        if value not in known:
+            raise BadOption(f"{name} must be one of {quoted(known)}, not {quoted_name(value)}", options=[Option(name)])
