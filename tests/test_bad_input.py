@@ -13,7 +13,7 @@ import pytest
 
 import baserate as br
 from baserate import errors
-from baserate.result import json_file
+from baserate.support import json_file
 
 P = [[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]
 R = [0.5, 0.3, 0.2]

@@ -311,7 +311,7 @@ def test_a_saved_adjustment_adjusts_further_rows_in_the_same_way(tmp_path: Path,
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     import json
 
-    from baserate.result.json_file import read_json, write_json
+    from baserate.support.json_file import read_json, write_json
 
     EXPECTED.save(tmp_path / "saved.json")
     fields = read_json(tmp_path / "saved.json")

@@ -14,6 +14,7 @@ from baserate.cli.bench import bench
 from baserate.cli.check import check
 from baserate.cli.demo import demo
 from baserate.cli.procedures import advise, compare
+from baserate.cli.rates import rates
 from baserate.cli.study import study
 from baserate.cli.tables import adjust, apply, fit, prior
 from baserate.support.text import printable
@@ -49,5 +50,5 @@ def main(context: click.Context) -> None:
             stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
-for command in (adjust, fit, apply, prior, check, compare, advise, study, bench, demo):
+for command in (adjust, fit, apply, prior, check, rates, compare, advise, study, bench, demo):
     main.add_command(command)

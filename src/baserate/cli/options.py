@@ -28,8 +28,8 @@ old_rates = click.option("--old-rates", metavar="RATES", help="Class rates in tr
 _RATES_HELP = (
     "Class rates of these rows, in one of these forms: exact rates, cat=0.2,dog=0.8; bounds, fraud=0.01..0.03; "
     "counts of a survey, counts:cat=20,dog=80; rates of a population, population:cat=0.2,dog=0.8; or the name of a CSV "
-    "file (class,rate or class,low,high or class,count) or JSON file. If there is a single column of probabilities, "
-    "one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50."
+    "file (class,rate or class,low,high or class,count) or JSON file, one that baserate rates wrote too. If there is a "
+    "single column of probabilities, one number is enough: 0.05, 0.03..0.07, population:0.05 or counts:4/50."
 )
 rates = click.option("--rates", required=True, metavar="RATES", help=_RATES_HELP)
 new_rates = click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from baserate.estimation.calibration import logarithms
 from baserate.estimation.exact import exact_bounds
 from baserate.estimation.features import class_moments
 from baserate.estimation.moments import confidence_region
-from baserate.estimation.validation import LabelledRows, read_labelled, row_model
+from baserate.estimation.validation import LabelledRows, names_of_labels, read_labelled, row_model
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label, is_number, quoted, quoted_name
 from baserate.progress import Progress
@@ -22,6 +23,7 @@ from baserate.rates import Rates
 from baserate.rates.estimated import EstimatedRates
 from baserate.solving.request import class_names
 from baserate.support.arrays import FloatArray
+from baserate.tables import is_table
 
 LEVEL = 0.01
 """The assumption is refuted if the p-value of its test is below this."""
@@ -129,8 +131,10 @@ def estimate(
             "of the new rows as probs_new",
             options=[_PROBS_VAL, _Y_VAL],
         )
+    if isinstance(y_val, str) and columns is None and classes is None and is_table(probs_new) and is_table(probs_val):
+        source = replace(source, named_classes=names_of_labels(probs_val, y_val))
     rows = open_rows(source)
-    names = class_names(rows, classes)
+    names = class_names(rows, classes, named=source.named_classes)
     validation = read_labelled(probs_val, y_val, rows, names, source)
     batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
     return _estimated(batch, validation, names, float(confidence), method, on_refuted)

@@ -20,6 +20,7 @@ from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.losses.registry import as_loss
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.tables import distinct_values
 
 Y_VAL, PROBS_VAL = Option("y_val"), Option("probs_val")
 
@@ -34,6 +35,11 @@ class LabelledRows(NamedTuple):
 def row_model(n_classes: int, reading: Reading) -> RowModel:
     """How rows are read; nothing is adjusted here."""
     return RowModel(as_loss("log"), True, n_classes, np.arange(n_classes), reading)
+
+
+def names_of_labels(probs: Any, column: str) -> tuple[Any, ...]:
+    """The values in the label column of files, which help to find the columns with probabilities."""
+    return tuple(sorted(distinct_values(probs, column, "labels"), key=str))
 
 
 def read_labelled(probs: Any, y: Any, batch: Engine, names: tuple[Any, ...] | None, source: RowSource) -> LabelledRows:

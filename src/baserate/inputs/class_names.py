@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from baserate.errors import BadOption
 from baserate.inputs.validation import quoted, quoted_name
 
 
@@ -43,3 +46,14 @@ def _by_text(names: Iterable[Any]) -> dict[str, list[Any]]:
     for name in names:
         groups.setdefault(str(name), []).append(name)
     return groups
+
+
+def check_class_name(name: Any) -> None:
+    """Refuse a class name that would be another one after it was saved and loaded."""
+    if not isinstance(name, (str, int, float)) or (isinstance(name, float) and not math.isfinite(name)):
+        raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}")
+    # JSON joins the two halves of a surrogate pair to one character.
+    if isinstance(name, str) and json.loads(json.dumps(name)) != name:
+        raise BadOption(
+            f"JSON would change the class name {quoted_name(name)}, so it cannot be saved; rename the class"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.errors import BadLabels, BadOption, BadRates, Option
+from baserate.errors import BadFile, BadLabels, BadOption, BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dict, sum_is_below_one
 from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
 from baserate.rates.parse import parse_rates
+from baserate.rates.saving import is_saved, load_rates, save_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.rates.summary import rates_summary
 from baserate.support.arrays import FloatArray
@@ -356,7 +358,8 @@ class Rates(ABC):
             - ``0.2,0.8``: the numbers without class names, in the order of the columns; also with bounds or a prefix;
             - ``0.02``, ``0.01..0.03``, ``population:0.02`` or ``counts:4/50``: one number, for the second of two
               classes; 4/50 are 4 of 50 cases;
-            - the path of a CSV file (``class,rate``, ``class,low,high`` or ``class,count``) or of a JSON file.
+            - the path of a CSV file (``class,rate``, ``class,low,high`` or ``class,count``) or of a JSON file;
+            - the path of a file that :meth:`save` wrote, such as estimated rates.
         confidence : float, default 0.95
             Confidence for a survey or a population.
         design_effect : float, default 1.0
@@ -372,10 +375,13 @@ class Rates(ABC):
         >>> br.Rates.parse("0.01..0.03")
         Rates between 0.01 and 0.03
         """
-        kind, numbers, classes = parse_rates(text)
-        if kind in ("counts", "population"):
+        saved = Rates.load(text) if isinstance(text, str) and is_saved(text) else None
+        if saved is not None and design_effect == 1:
+            return saved
+        kind, numbers, classes = parse_rates(text) if saved is None else (saved.kind, {}, None)
+        if saved is None and kind in ("counts", "population"):
             numbers = {**numbers, "confidence": confidence}
-        if kind == "counts":
+        if saved is None and kind == "counts":
             numbers = {**numbers, "design_effect": design_effect}
         elif design_effect != 1:
             raise BadRates(
@@ -384,6 +390,40 @@ class Rates(ABC):
                 options=[DESIGN_EFFECT],
             )
         return _build(kind, classes, **numbers)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rates to a JSON file, for :meth:`load` and for the option ``--rates`` of the command line.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        save_rates(path, self.to_json(), self.classes)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Rates:
+        """Read rates that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rates.json"
+        >>> br.Rates.between(0.01, 0.03).save(path)
+        >>> br.Rates.load(path)
+        Rates between 0.01 and 0.03
+        """
+        description, classes = load_rates(path)
+        try:
+            return from_json(description, classes)
+        except BadRates as error:
+            raise BadFile(f"{path} does not describe a set of class rates: {error}") from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise BadFile(f"{path} does not describe a set of class rates: {type(error).__name__}: {error}") from error
 
     @property
     def certainty(self) -> float | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, TypeVar
 
 import numpy as np
 
 from baserate.core.row_model import RowModel, is_bounded
-from baserate.errors import BadFile, BadOption
+from baserate.errors import BadFile
+from baserate.inputs.class_names import check_class_name
 from baserate.inputs.reading import Reading
-from baserate.inputs.validation import as_classes, quoted_name
+from baserate.inputs.validation import as_classes
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss, from_json, to_json
@@ -22,8 +22,8 @@ from baserate.result.field_reader import MAX_ROWS, FieldReader
 from baserate.result.group_saving import certificate_from_json, groups_from_json, groups_to_json
 from baserate.result.grouped import GroupedResult
 from baserate.result.grouped_certificate import GroupedCertificate
-from baserate.result.json_file import read_json, write_json
 from baserate.result.record import Result
+from baserate.support.json_file import read_json, write_json
 
 R = TypeVar("R", bound=Result)
 G = TypeVar("G", bound=GroupedResult)
@@ -56,7 +56,7 @@ def saved_fields(result: Result) -> dict[str, Any]:
         return _group_fields(result)
     model, about = result.model, facts(result)
     for name in result.classes or ():
-        _check_class_name(name)
+        check_class_name(name)
     column = {name: j for j, name in enumerate(one["class"] for one in about["classes"])}
     same = ("procedure", "bounded", "n_classes", "smoothing", "from_logits", "batch_size")
     return {
@@ -83,7 +83,7 @@ def _group_fields(result: GroupedResult) -> dict[str, Any]:
     certificate, model = result.certificate, result.model
     assert isinstance(certificate, GroupedCertificate)
     for name in result.classes or ():
-        _check_class_name(name)
+        check_class_name(name)
     return {
         "procedure": _GROUPS,
         **{name: getattr(result, name) for name in ("bounded", "converged", "n_passes", "n_rows", "engine")},
@@ -108,7 +108,7 @@ def _from_group_fields(kind: type[G], saved: FieldReader, loss: Loss | None) -> 
     wanted = saved.numbers("wanted", k)
     names = as_classes(saved["classes"], k)
     for name in names or ():
-        _check_class_name(name)
+        check_class_name(name)
     bounded, chosen = saved.flag("bounded"), _loss(saved, loss, k)
     reading = Reading(saved.flag("from_logits"), False, saved.share("smoothing"))
     softness = saved.share("softness")
@@ -145,7 +145,7 @@ def _from_fields(kind: type[R], saved: FieldReader, loss: Loss | None) -> R:
     wanted = saved.numbers("wanted", k)
     names = as_classes(saved["classes"], k)
     for name in names or ():
-        _check_class_name(name)
+        check_class_name(name)
     bounded = saved.flag("bounded")
     model = _model(saved, k, bounded, loss)
     of = {None: None} | dict(enumerate(range(k) if names is None else names))
@@ -207,14 +207,3 @@ def _certificate(saved: FieldReader, names: tuple[Any, ...] | None, k: int) -> C
         batch_size=batch_size,
         approximate=batch_size != saved.whole("n_rows"),
     )
-
-
-def _check_class_name(name: Any) -> None:
-    """Refuse a class name that would be another one after it was saved and loaded."""
-    if not isinstance(name, (str, int, float)) or (isinstance(name, float) and not np.isfinite(name)):
-        raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}")
-    # JSON joins the two halves of a surrogate pair to one character.
-    if isinstance(name, str) and json.loads(json.dumps(name)) != name:
-        raise BadOption(
-            f"JSON would change the class name {quoted_name(name)}, so it cannot be saved; rename the class"
-        )

@@ -174,6 +174,19 @@ class FileNaming(Naming):
         return f"row {i - self.starts[number]} of {self.files[number]}"
 
 
+def distinct_values(where: Any, name: str, what: str) -> list[Any]:
+    """The distinct values of a column of files, such as labels, before it is known which columns hold probabilities."""
+    from baserate.tables.conversion import coded_column
+    from baserate.tables.sources import find_parts
+
+    files = where if isinstance(where, Files) else Files(where)
+    parts = find_parts(files.where, Dialect(files.delimiter, files.decimal).validated(), None)
+    _check_other(name, what, parts, Columns((), None))
+    for part in parts:
+        part.prepare([], infer_types=False)
+    return list(coded_column(parts, name).values)
+
+
 def _single_name(choice: ColumnSelection) -> str | None:
     """The option ``columns`` if it is one name and not a pattern."""
     names = [choice.columns] if isinstance(choice.columns, str) else as_names(choice.columns or ())

@@ -1,4 +1,4 @@
-"""The JSON format of saved adjustments: fields with a format name, a version and a checksum."""
+"""JSON files of this package: fields with a format name, a version and a checksum."""
 
 from __future__ import annotations
 
@@ -10,19 +10,40 @@ import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from baserate.errors import BadFile
 from baserate.support.atomic_files import write_atomically
 from baserate.support.paths import check_path
 
-FORMAT = "baserate.adjustment"
-VERSION = 2
+
+class JsonFormat(NamedTuple):
+    """A kind of files.
+
+    Attributes
+    ----------
+    name : str
+        Written to the field "format".
+    version : int
+    what : str
+        What a file contains, for messages.
+    writer : str
+        What writes such a file, for messages.
+    """
+
+    name: str
+    version: int
+    what: str
+    writer: str
 
 
-def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
+ADJUSTMENT = JsonFormat("baserate.adjustment", 2, "adjustment", "Adjustment.save")
+RATES = JsonFormat("baserate.rates", 1, "set of class rates", "Rates.save")
+
+
+def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any], of: JsonFormat = ADJUSTMENT) -> None:
     """Write fields to a JSON file, together with a format name, a version and a checksum."""
-    document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(fields), **fields}
+    document = {"format": of.name, "version": of.version, "checksum": _checksum(fields), **fields}
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     with write_atomically(path) as file:
         # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
@@ -30,19 +51,19 @@ def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
         file.write(text.encode(errors="backslashreplace"))
 
 
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_json(path: str | os.PathLike[str], of: JsonFormat = ADJUSTMENT) -> dict[str, Any]:
     """Read the fields that :func:`write_json` wrote."""
     check_path(path)
     if Path(path).exists() and not Path(path).is_file():
         # A folder cannot be read, a pipe may never end.
-        raise BadFile(f"{path} is not a regular file; pass the path of a file that Adjustment.save wrote")
+        raise BadFile(f"{path} is not a regular file; pass the path of a file that {of.writer} wrote")
     try:
-        return _fields(Path(path).read_bytes(), path)
+        return _fields(Path(path).read_bytes(), path, of)
     except RecursionError:
-        raise BadFile(f"{path} is not a saved adjustment: its values are nested too deeply") from None
+        raise BadFile(f"{path} is not a saved {of.what}: its values are nested too deeply") from None
 
 
-def _fields(data: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+def _fields(data: bytes, path: str | os.PathLike[str], of: JsonFormat) -> dict[str, Any]:
     try:
         document = json.loads(
             data.decode(),
@@ -52,16 +73,16 @@ def _fields(data: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     except ValueError as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadFile(f"{path} is not a saved adjustment: its field 'format' is not {FORMAT!r}")
-    if document.get("version") != VERSION:
+    if not isinstance(document, dict) or document.get("format") != of.name:
+        raise BadFile(f"{path} is not a saved {of.what}: its field 'format' is not {of.name!r}")
+    if document.get("version") != of.version:
         raise BadFile(
             f"{path} has format version {reprlib.repr(document.get('version'))}, but this version of baserate reads "
-            f"only format version {VERSION}"
+            f"only format version {of.version}"
         )
     fields = {name: value for name, value in document.items() if name not in ("format", "version", "checksum")}
     if document.get("checksum") != _checksum(fields):
-        raise BadFile(f"{path} was changed after it was saved: its checksum does not match; save the adjustment again")
+        raise BadFile(f"{path} was changed after it was saved: its checksum does not match; save the {of.what} again")
     return fields
 
 
