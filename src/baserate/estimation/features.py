@@ -19,7 +19,8 @@ from baserate.support.arrays import FloatArray, IndexArray
 
 FOLDS = 5
 _MODEL_ROWS = 10.0  # Weight of the covariance that the calibrated model predicts, in rows.
-_UNSEEN = 0.25
+_SPREAD = 0.02  # Share of equal rates in those to which posteriors are re-weighted.
+_UNSEEN = 0.75
 """Confusions that a class may have without one being seen in validation, in rows.
 
 Features of accurate classifiers are nearly constant within a class but for rare errors. A sample without the error of
@@ -44,7 +45,7 @@ class ClassMoments(NamedTuple):
     covariances : array of shape (k, m, m)
         Covariance matrices within each class.
     jumps : array of shape (k, m, m)
-        Mean square change of the features if a row of each class is confused with another class.
+        Mean square change of the features if a row of each class looks like one of another class.
     counts : array of shape (k,)
         Number of validation rows of each class.
     pilot : array of shape (k,)
@@ -65,7 +66,8 @@ def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments
     rates = (counts + 0.5) / (counts.sum() + 0.5 * k)
     theta = fit_calibration(logs, y)
     pilot = pilot_rates(batch, theta, rates)
-    offset = np.log(pilot / rates)
+    # Posteriors for a class of rate 0 would all be 0, which says nothing about its rate.
+    offset = np.log(((1 - _SPREAD) * pilot + _SPREAD / k) / rates)
     folds = _folds(y, counts)
     fitted = [fit_calibration(logs[folds != f], y[folds != f], theta, steps=2) for f in range(FOLDS)]
     features = np.empty((len(y), k + 1))
@@ -73,7 +75,7 @@ def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments
         features[folds == f] = features_of(calibrated(logs[folds == f], own, offset))
     sums = batch.sum(partial(_summed, np.array(fitted), offset)).sums
     means, covariances = _within_classes(features, y, counts, calibrated(logs, theta))
-    jumps = _jumps(k)
+    jumps = _jumps(means)
     covariances += (_UNSEEN / counts)[:, None, None] * jumps
     return ClassMoments(np.asarray(sums) / batch.n_rows, means, covariances, jumps, counts, pilot)
 
@@ -121,7 +123,7 @@ def _within_classes(
     return means, covariances
 
 
-def _jumps(k: int) -> FloatArray:
-    corners = features_of(np.eye(k))
-    differences = corners[:, None, :] - corners[None, :, :]
-    return np.asarray(np.einsum("cbi,cbj->cij", differences, differences) / (k - 1))
+def _jumps(means: FloatArray) -> FloatArray:
+    """Mean square change of the features if a row of each class looks like one of another class; shape (k, m, m)."""
+    differences = means.T[:, None, :] - means.T[None, :, :]
+    return np.asarray(np.einsum("cbi,cbj->cij", differences, differences) / (len(differences) - 1))

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +20,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from baserate.adjustment import Adjustment, GroupedAdjustment, as_adjustment, load
 from baserate.errors import BadOption, BadProbabilities, BadRates, NotAdaptedWarning, warn
+from baserate.estimation.estimate import estimate as estimate_rates
 from baserate.estimators.applying import apply_adjustment, groups_in
 from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, estimator_name, not_fitted_message
+from baserate.estimators.held_out import HeldOut, check_estimate, fit_with_held_out
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
 from baserate.inputs.class_numbers import as_rates, is_one_number
@@ -73,6 +76,12 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         passed to ``fit``, after the samplers inside the wrapped classifier, weighted by ``sample_weight`` and by the
         class weights of the classifier. If its predictions for the training rows do not agree with these rates, ``fit``
         issues an ``errors.TrainingRatesWarning``. ``old_rates`` are not checked.
+    estimate : bool or float, default False
+        Whether ``fit`` keeps what is needed to estimate the class rates of new rows, so that ``adapt(X)`` needs no
+        rates; see :func:`estimate`. ``True`` keeps cross-validated predictions of the training rows. A number such as
+        0.2 is the share of rows that are held out of the training. For a frozen classifier, the rows passed to ``fit``
+        are the validation rows; they must not be its training rows. To adjust calibrated predictions, wrap a
+        calibrated classifier: the guarantee is then about its predictions.
 
     Attributes
     ----------
@@ -85,6 +94,10 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         after all samplers and weights. None if they cannot be determined; then "prior" requires ``old_rates``.
     adjustment_ : Adjustment or None
         The adjustment with its certificate; None before ``adapt``.
+    validation_ : pair of arrays or None
+        With ``estimate``: predictions of rows that were not used in training, and their labels.
+    estimated_rates_ : Rates or None
+        The rates that the last ``adapt`` estimated; None if it was given rates.
 
     Examples
     --------
@@ -109,6 +122,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     adjustment_: Adjustment | None = None
+    validation_: HeldOut | None = None
+    estimated_rates_: Rates | None = None
 
     def __init__(
         self,
@@ -123,6 +138,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         old_rates: Any = None,
         tol: float = 1e-10,
         max_passes: int = 500,
+        estimate: bool | float = False,
     ) -> None:
         self.estimator = estimator
         self.rates = rates
@@ -134,6 +150,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.old_rates = old_rates
         self.tol = tol
         self.max_passes = max_passes
+        self.estimate = estimate
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Train the wrapped classifier.
@@ -154,10 +171,16 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self._use_frozen()
         if not (is_frozen and hasattr(self.estimator, "n_features_in_")):  # a frozen classifier has its own columns
             validate_data(self, X, skip_check_array=True)
-        self.adjustment_ = None
+        self.adjustment_ = self.validation_ = self.estimated_rates_ = None
         params = self._inner_fit_params(sample_weight, fit_params)
-        self.estimator_ = _unfitted(self.estimator).fit(X, y, **params)
+        if self.estimate is False or is_frozen:
+            self.estimator_ = _unfitted(self.estimator).fit(X, y, **params)
+        else:
+            make = partial(_unfitted, self.estimator)
+            self.estimator_, self.validation_ = fit_with_held_out(make, X, y, params, self.estimate)
         self.classes_ = self.estimator_.classes_
+        if self.estimate is not False and is_frozen:
+            self.validation_ = HeldOut(self._call_estimator("predict_proba", X), np.asarray(y))
         weights = [value for name, value in params.items() if name.rsplit("__", 1)[-1] == "sample_weight"]
         rows = training_rows(self.classes_, y, *(weights[:1] or [None]))
         self.training_rates_ = training_rates(self.estimator_, rows)
@@ -190,7 +213,8 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Rows of the target population, without labels: whatever the wrapped classifier accepts.
         rates : array-like of shape (k,), dict, Series or Rates, optional
             Class rates of these rows, as in :func:`adjust`: in the order of ``classes_``, or by class name. By default
-            those passed to the constructor.
+            those passed to the constructor. If there are none, and ``estimate`` was set in ``fit``, they are estimated:
+            the predictions are adjusted to the confidence set of :func:`estimate`, and ``adjustment_`` says so.
         groups : dataframe, dict of arrays or array, optional
             The groups of the rows, for rates per group (:meth:`Rates.by`). By default the columns of ``X``, if it is a
             dataframe that has them. The same argument of ``predict_proba`` and ``predict`` says to which groups other
@@ -215,6 +239,9 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.adjustment_ = self._checked(adjustment).without_rows()
             return self
         known = self.rates if rates is None else rates
+        self.estimated_rates_ = None
+        if known is None and self.validation_ is not None and X is not None:
+            known = self.estimated_rates_ = self._estimated_rates(X)
         one_number = known.is_one_number if isinstance(known, Rates) else is_one_number(known)
         if one_number and len(self.classes_) == 2 and self.classes_.dtype.kind not in "biuf":
             raise BadRates(
@@ -224,7 +251,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if known is None:
             raise BadRates(
                 "adapt needs the class rates of the target population: pass adapt(X, rates) or "
-                "AdjustedClassifier(rates=...)"
+                "AdjustedClassifier(rates=...), or let it estimate them: AdjustedClassifier(estimate=True)"
             )
         if self.method == "prior":
             result = self._prior_adjustment(X, known, sample_weight)
@@ -337,6 +364,14 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
 
+    def _estimated_rates(self, X: Any) -> Rates:
+        """The class rates of new rows, estimated with the validation rows that ``fit`` kept."""
+        assert self.validation_ is not None
+        probs, y = self.validation_
+        return estimate_rates(
+            self._probs_to_adapt(X), probs_val=probs, y_val=y, classes=self.classes_.tolist(), normalize=True
+        )
+
     def _prior_adjustment(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Result:
         """The prior probability adjustment; rows, if there are any, are only needed for its certificate."""
         old = self.training_rates_ if self.old_rates is None else self._stated_old_rates()
@@ -355,6 +390,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return as_rates(self.old_rates, names, len(names), what="old_rates")
 
     def _check_parameters(self) -> None:
+        check_estimate(self.estimate)
         if self.method not in ("adjust", "prior"):
             raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
         if not hasattr(self.estimator, "predict_proba"):
@@ -371,7 +407,15 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self.estimator, msg=not_fitted_message(self.estimator))
         if vars(self).get("estimator_") is self.estimator:
             return
-        for name in ("adjustment_", "classes_", "n_features_in_", "feature_names_in_", "training_rates_"):
+        for name in (
+            "adjustment_",
+            "validation_",
+            "estimated_rates_",
+            "classes_",
+            "n_features_in_",
+            "feature_names_in_",
+            "training_rates_",
+        ):
             if name in vars(self):
                 delattr(self, name)
         self.estimator_ = self.estimator

@@ -129,6 +129,9 @@ def _margin(found: GroupDesign, fitted: CellFit, m: int) -> MarginResult:
     margin, part = found.design.margins[m], found.known.parts[m]
     weight, wanted = found.weight[m], fitted.wanted[m]
     before, after = (_mean_of_groups(found, fitted, m, means) for means in (fitted.before, fitted.after))
+    own = part.own if isinstance(part, GroupedRates) else {0: part}
+    for i, rates in own.items():
+        rates.check_batch(before[i])
     if not (margin.low == margin.high).all():
         wanted = np.where(margin.known[:, None], np.clip(after, margin.low, margin.high), after)
     return MarginResult(

@@ -1,0 +1,322 @@
+"""Estimates of unknown class rates: coverage by simulation, refusals, all kinds of input, and their use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+
+import baserate as br
+from baserate.errors import AssumptionRefuted, BadFile, BadLabels, BadRates
+from baserate.estimation.exact import clopper_pearson, exact_bounds
+from baserate.estimation.moments import nearest_in_simplex
+
+Array = NDArray[Any]
+NAMES = ["ant", "bee", "cat"]
+
+
+def scored(y: Array, k: int, rng: np.random.Generator, signal: float = 2.0) -> Array:
+    """Predictions of a classifier that is over-confident, with the same distribution in each class."""
+    z = rng.normal(size=(len(y), k))
+    z[np.arange(len(y)), y] += signal
+    p = np.exp(1.5 * signal * z)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def shifted(
+    seed: int, rates: Any, n_validation: int = 600, n: int = 1500, **options: Any
+) -> tuple[Array, Array, Array, Array]:
+    """Validation predictions with equal rates, their labels, the batch, and its labels."""
+    rng, k = np.random.default_rng(seed), len(rates)
+    y_val, y = rng.integers(k, size=n_validation), rng.choice(k, n, p=rates)
+    return scored(y_val, k, rng, **options), y_val, scored(y, k, rng, **options), y
+
+
+@pytest.mark.parametrize("rates", [[0.9, 0.1], [0.05, 0.25, 0.7], [0.02, 0.03, 0.05, 0.2, 0.7]])
+def test_the_set_contains_the_realised_rates_as_often_as_stated(rates: list[float]) -> None:
+    covered, refuted = [], 0
+    for seed in range(150):
+        p_val, y_val, p_new, y = shifted(seed, rates, 300, 400)
+        found = br.estimate(p_new, probs_val=p_val, y_val=y_val, on_refuted="everything")
+        refuted += found.refuted
+        covered.append(found.contains(np.bincount(y, minlength=len(rates)) / len(y)))
+    assert np.mean(covered) >= 0.92
+    assert refuted <= 6
+
+
+def test_the_exact_method_covers_and_is_wider() -> None:
+    covered, widths = [], {"exact": 0.0, "moments": 0.0}
+    for seed in range(60):
+        p_val, y_val, p_new, y = shifted(seed, [0.1, 0.9], 60, 80)
+        for method in widths:
+            found = br.estimate(p_new, probs_val=p_val, y_val=y_val, method=method, on_refuted="everything")
+            low, high = found.bounds()
+            widths[method] += float((high - low).mean())
+            if method == "exact":
+                covered.append(found.contains(np.bincount(y, minlength=2) / len(y)))
+    assert np.mean(covered) >= 0.95
+    assert widths["exact"] > widths["moments"]
+
+
+def test_more_validation_rows_and_more_rows_give_narrower_sets() -> None:
+    def width(n_validation: int, n: int) -> float:
+        p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5], n_validation, n)
+        low, high = br.estimate(p_new, probs_val=p_val, y_val=y_val).bounds()
+        return float((high - low).mean())
+
+    assert width(5000, 5000) < width(500, 5000) < width(500, 100)
+    assert width(5000, 5000) < width(5000, 300)
+
+
+def test_adjusting_to_the_set_lowers_the_loss_by_at_least_the_guaranteed_amount() -> None:
+    for seed in range(10):
+        p_val, y_val, p_new, y = shifted(seed, [0.05, 0.25, 0.7])
+        rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+        result = br.adjust(p_new, rates)
+        if not rates.contains(np.bincount(y, minlength=3) / len(y)):
+            continue
+        at = np.arange(len(y))
+        fall = np.log(result.probs[at, y] / p_new[at, y]).mean()
+        assert fall >= result.certificate.loss_reduction - 1e-12
+        assert result.certificate.loss_reduction > 0.01
+
+
+def test_a_change_within_the_classes_is_refuted() -> None:
+    p_val, y_val, _, y = shifted(0, [0.2, 0.3, 0.5])
+    blurred = scored(y, 3, np.random.default_rng(1), signal=0.8)
+    with pytest.raises(AssumptionRefuted, match=r"p-value .* labelled=.* on_refuted='everything'") as caught:
+        br.estimate(blurred, probs_val=p_val, y_val=y_val)
+    assert caught.value.p_value is not None
+    assert caught.value.p_value < 0.01
+    everything = br.estimate(blurred, probs_val=p_val, y_val=y_val, on_refuted="everything")
+    np.testing.assert_array_equal(everything.bounds(), [[0.0] * 3, [1.0] * 3])
+    np.testing.assert_allclose(br.adjust(blurred, everything).probs, blurred, rtol=1e-14)
+    assert "was refuted" in str(everything)
+
+
+def test_rates_that_no_class_rates_explain_are_refuted() -> None:
+    rng = np.random.default_rng(0)
+    y_val = rng.integers(2, size=1000)
+    p_val = np.where(rng.random(1000) < 0.6, y_val, 1 - y_val)  # predictions that are right in 60 % of the rows
+    p_new = np.full(1000, 1)  # but the batch is all of one kind, which no class rates give
+    for method in ("moments", "exact"):
+        with pytest.raises(AssumptionRefuted):
+            br.estimate(0.1 + 0.8 * p_new, probs_val=0.1 + 0.8 * p_val, y_val=y_val, method=method)
+
+
+def test_classes_without_validation_rows_may_have_any_rate() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    seen = y_val != 2
+    rates = br.estimate(p_new, probs_val=p_val[seen], y_val=y_val[seen])
+    assert rates.method == "exact"
+    assert rates.bounds()[1][2] == 1
+    with pytest.raises(BadLabels, match="class 2 has 0 validation rows"):
+        br.estimate(p_new, probs_val=p_val[seen], y_val=y_val[seen], method="moments")
+
+
+def test_another_batch_is_refused() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    with pytest.raises(BadRates, match="batch of 1,500 rows, but there are 600"):
+        br.adjust(p_val, rates)
+    other = shifted(1, [0.7, 0.2, 0.1])[2]
+    with pytest.raises(BadRates, match="estimated for other predictions"):
+        br.adjust(other, rates)
+    assert br.adjust(other, rates.without_batch()).converged
+    np.testing.assert_allclose(br.adjust(p_new, rates, zeros=1e-7).rates, br.adjust(p_new, rates).rates, atol=1e-3)
+
+
+def test_columns_and_labels_are_matched_by_name() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    expected = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    new, val = pd.DataFrame(p_new, columns=NAMES), pd.DataFrame(p_val, columns=NAMES)[["cat", "ant", "bee"]]
+    labels = np.array(NAMES)[y_val]
+    found = br.estimate(new, probs_val=val, y_val=labels)
+    np.testing.assert_allclose(found.estimate(), expected.estimate())
+    np.testing.assert_allclose(found.bounds(), expected.bounds())
+    in_frame = br.estimate(new, probs_val=val.assign(y=labels), y_val="y")
+    np.testing.assert_allclose(in_frame.bounds(), expected.bounds())
+    reordered = br.adjust(new[["bee", "cat", "ant"]], found).probs[NAMES].to_numpy()
+    np.testing.assert_allclose(reordered, br.adjust(p_new, expected).probs, atol=1e-9)
+
+
+def test_one_number_per_row_means_the_positive_class() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.7, 0.3])
+    two = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    one = br.estimate(p_new[:, 1], probs_val=p_val[:, 1], y_val=y_val.astype(bool))
+    np.testing.assert_allclose(one.bounds(), two.bounds())
+    assert br.adjust(p_new[:, 1], one).probs.shape == (1500,)
+
+
+def test_files_and_dask_give_the_same_sets(tmp_path: Path) -> None:
+    import dask.array as da
+    import dask.dataframe as dd
+
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    columns = [f"p_{name}" for name in NAMES]
+    new = pd.DataFrame(p_new, columns=columns).assign(id=range(len(p_new)))
+    val = pd.DataFrame(p_val, columns=columns).assign(y=np.array(NAMES)[y_val])
+    for part in range(3):
+        new.iloc[part * 500 : (part + 1) * 500].to_parquet(tmp_path / f"new{part}.parquet")
+    val[["y", *columns[::-1]]].to_csv(tmp_path / "val.csv", index=False)
+    expected = br.estimate(p_new, probs_val=p_val, y_val=y_val).bounds()
+    files = br.estimate(str(tmp_path / "new*.parquet"), probs_val=tmp_path / "val.csv", y_val="y")
+    assert files.classes == tuple(NAMES)
+    np.testing.assert_allclose(files.bounds(), expected, atol=1e-9)
+    lazy = br.estimate(da.from_array(p_new, chunks=(400, 3)), probs_val=p_val, y_val=y_val)
+    np.testing.assert_allclose(lazy.bounds(), expected, atol=1e-9)
+    frame = dd.from_pandas(new[columns], npartitions=4)
+    partitioned = br.estimate(frame, probs_val=val, y_val="y", classes=NAMES, columns=columns)
+    np.testing.assert_allclose(partitioned.bounds(), expected, atol=1e-9)
+
+
+def test_logits_give_the_same_sets_as_probabilities() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    plain = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    logits = br.estimate(np.log(p_new) + 3, probs_val=np.log(p_val) - 1, y_val=y_val, from_logits=True)
+    np.testing.assert_allclose(logits.bounds(), plain.bounds(), atol=1e-9)
+
+
+def test_the_text_states_the_condition_and_the_test() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    rates = br.estimate(p_new, probs_val=p_val, y_val=y_val, confidence=0.9)
+    assert rates.certainty == 0.9
+    assert rates.condition().startswith(
+        "with about 90 % confidence, if predictions within each class are distributed as in the validation data (not "
+        "refuted, p = "
+    )
+    assert str(rates).startswith("Rates estimated for a batch of 1,500 rows from 600 labelled rows: class 0 ")
+    html = rates._repr_html_()
+    assert "at most" in html
+    assert rates.condition() in str(br.adjust(p_new, rates))
+
+
+def test_estimates_can_be_saved(tmp_path: Path) -> None:
+    p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
+    rates = br.estimate(p_new, probs_val=p_val, y_val=np.array(NAMES)[y_val], classes=NAMES)
+    rates.save(tmp_path / "rates.json")
+    loaded = br.Rates.load(tmp_path / "rates.json")
+    assert str(loaded) == str(rates) == str(br.Rates.parse(str(tmp_path / "rates.json")))
+    result = br.adjust(p_new, loaded, classes=NAMES)
+    np.testing.assert_allclose(result.probs, br.adjust(p_new, rates, classes=NAMES).probs, atol=1e-12)
+    result.save(tmp_path / "shift.json")
+    assert str(br.load(tmp_path / "shift.json").certificate.known) == str(rates)
+    with pytest.raises(BadFile, match="not a saved set of class rates"):
+        br.Rates.load(tmp_path / "shift.json")
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        br.Rates.exact([0.2, 0.8]),
+        br.Rates.between(0.1, 0.3),
+        br.Rates.from_counts([3, 7], classes=["no", "yes"]),
+        br.Rates.near([0.2, 0.3, 0.5], 0.1, metric="chi2"),
+        br.Rates.of_population({"a": 0.2, "b": 0.8}),
+        br.Rates.by("region", {"north": 0.1, "south": 0.3}),
+    ],
+    ids=lambda rates: rates.kind,
+)
+def test_all_kinds_of_rates_can_be_saved(rates: br.Rates, tmp_path: Path) -> None:
+    rates.save(tmp_path / "rates.json")
+    assert str(br.Rates.load(tmp_path / "rates.json")) == str(rates)
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rates.json"
+    br.Rates.between(0.1, 0.3).save(path)
+    path.write_text(path.read_text().replace("0.3", "0.4"))
+    with pytest.raises(BadFile, match="was changed after it was saved"):
+        br.Rates.load(path)
+
+
+def test_groups_may_have_estimated_rates() -> None:
+    p_val, y_val, north, _ = shifted(0, [0.2, 0.3, 0.5], n=500)
+    south = shifted(1, [0.6, 0.2, 0.2], n=700)[2]
+    rates = {
+        name: br.estimate(rows, probs_val=p_val, y_val=y_val) for name, rows in (("north", north), ("south", south))
+    }
+    groups = np.repeat(["north", "south"], [500, 700])
+    result = br.adjust(np.vstack([north, south]), br.Rates.by("region", rates), groups=groups)
+    np.testing.assert_allclose(result.probs[:500], br.adjust(north, rates["north"]).probs, atol=1e-8)
+    with pytest.raises(BadRates, match="other predictions"):
+        br.adjust(np.vstack([north, south]), br.Rates.by("region", rates), groups=groups[::-1])
+
+
+def test_clopper_pearson_agrees_with_scipy() -> None:
+    for x, n in ((0, 20), (3, 20), (20, 20)):
+        interval = stats.binomtest(x, n).proportion_ci(0.9, method="exact")
+        low, high = clopper_pearson(np.array([float(x)]), np.array([float(n)]), 0.1)
+        np.testing.assert_allclose([low[0], high[0]], [interval.low, interval.high], atol=1e-12)
+    low, high = clopper_pearson(np.zeros(1), np.zeros(1), 0.1)
+    assert (low[0], high[0]) == (0, 1)
+
+
+def test_exact_bounds_of_perfect_predictions_are_nearly_the_predicted_rates() -> None:
+    y = np.repeat([0, 1], [50_000, 50_000])
+    found = exact_bounds(np.array([300_000.0, 700_000.0]), y, y, 0.95)
+    assert found is not None
+    np.testing.assert_allclose(found.low, [0.3, 0.7], atol=0.003)
+    np.testing.assert_allclose(found.high, [0.3, 0.7], atol=0.003)
+
+
+def test_the_nearest_rates_of_the_simplex_agree_with_a_quadratic_program() -> None:
+    import cvxpy as cp
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        root = rng.normal(size=(5, 5))
+        root -= root.mean(axis=0)
+        centre = rng.dirichlet(np.ones(5)) + 0.3 * (root @ rng.normal(size=5))
+        rates, _ = nearest_in_simplex(centre, root @ root.T)
+        t = cp.Variable(5)
+        distance = cp.sum_squares(np.linalg.pinv(root) @ (t - centre))
+        cp.Problem(cp.Minimize(distance), [t >= 0, cp.sum(t) == 1]).solve(solver="CLARABEL")
+        np.testing.assert_allclose(rates, t.value, atol=1e-3)
+
+
+@pytest.mark.parametrize("estimate", [True, 0.3])
+def test_a_classifier_adapts_without_rates(estimate: Any) -> None:
+    rng = np.random.default_rng(0)
+
+    def rows(rates: list[float], n: int) -> tuple[Array, Array]:
+        y = rng.choice(3, n, p=rates)
+        return np.eye(3)[y] * 1.5 + rng.normal(size=(n, 3)), np.array(NAMES)[y]
+
+    x, y = rows([0.4, 0.3, 0.3], 1500)
+    x_new, y_new = rows([0.05, 0.15, 0.8], 1000)
+    model = br.AdjustedClassifier(LogisticRegression(), estimate=estimate).fit(x, y)
+    model.adapt(x_new)
+    assert model.estimated_rates_.contains({name: float(np.mean(y_new == name)) for name in NAMES})
+    assert "with about 95 % confidence" in str(model.adjustment_)
+    at = np.searchsorted(NAMES, y_new)
+    before, after = (m.predict_proba(x_new)[np.arange(1000), at] for m in (model.estimator_, model))
+    assert np.log(after).mean() - np.log(before).mean() >= model.adjustment_.certificate.loss_reduction - 1e-9
+    model.adapt(x_new, [0.05, 0.15, 0.8])
+    assert model.estimated_rates_ is None
+
+
+def test_a_frozen_classifier_takes_the_rows_of_fit_as_validation_rows() -> None:
+    from sklearn.frozen import FrozenEstimator
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=900)
+    x = rng.normal(size=(900, 1)) + 2 * y[:, None]
+    trained = LogisticRegression().fit(x[:300], y[:300])
+    model = br.AdjustedClassifier(FrozenEstimator(trained), estimate=True).fit(x[300:], y[300:])
+    y_new = rng.random(800) < 0.1
+    model.adapt(rng.normal(size=(800, 1)) + 2 * y_new[:, None])
+    assert model.estimated_rates_.contains(float(y_new.mean()))
+
+
+def test_without_estimate_a_classifier_asks_for_rates() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    model = br.AdjustedClassifier(LogisticRegression()).fit(x, np.tile([0, 1], 25))
+    with pytest.raises(BadRates, match="estimate=True"):
+        model.adapt(x)
