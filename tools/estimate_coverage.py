@@ -1,7 +1,8 @@
 """Simulated coverage of the sets of ``br.estimate``, and the size of its test, under label shift.
 
 Validation rows and batches are drawn with replacement from a set of real predictions with labels. The rates of each
-batch are drawn from the uniform distribution on the simplex. A set covers if it contains the realised rates of its batch.
+batch are drawn from the uniform distribution on the simplex. A set covers if it contains the realised rates of its
+batch.
 
     python tools/estimate_coverage.py --repetitions 2000 --sets imdb,hpc --validation 200,1000 --batch 200,2000
 

@@ -51,6 +51,8 @@ _SPELLINGS = {
     Option("unseen", "'pooled'"): "--unseen pooled",
     Option("on_refuted", "'everything'"): "--on-refuted everything",
     Option("method", "'exact'"): "--method exact",
+    Option("labelled"): "labelled= of br.estimate in Python",
+    Option("without_batch()"): "without_batch() in Python",
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
     Option("old_rates", "{'name of a class': ...}"): "--old-rates NAME=...",
     Option("rates", "{'name of a class': ...}"): "--rates NAME=...",

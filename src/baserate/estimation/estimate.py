@@ -21,6 +21,7 @@ from baserate.inputs.validation import class_label, is_number, quoted, quoted_na
 from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.rates.estimated import EstimatedRates
+from baserate.result.text import counted
 from baserate.solving.request import class_names
 from baserate.support.arrays import FloatArray
 from baserate.tables import is_table
@@ -137,6 +138,7 @@ def estimate(
     names = class_names(rows, classes, named=source.named_classes)
     validation = read_labelled(probs_val, y_val, rows, names, source)
     batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
+    _check_overlap(batch, validation)
     return _estimated(batch, validation, names, float(confidence), method, on_refuted)
 
 
@@ -164,8 +166,8 @@ def _estimated(
     few = np.flatnonzero(counts < _FEWEST_ROWS)
     if method == "moments" and few.size:
         raise BadLabels(
-            f"{class_label(names, int(few[0]))} has {counts[few[0]]} validation rows, but moments need at least "
-            f"{_FEWEST_ROWS} of each class; pass {_METHOD}, or more validation rows",
+            f"{class_label(names, int(few[0]))} has {counted(int(counts[few[0]]), 'validation row')}, but moments need "
+            f"at least {_FEWEST_ROWS} of each class; pass {_METHOD}, or more validation rows",
             options=[_METHOD],
         )
     chosen = "exact" if method == "exact" or few.size else "moments"
@@ -187,6 +189,20 @@ def _estimated(
         return EstimatedRates(
             values=batch.mean, low=low, high=high, p_value=error.p_value, refuted=True, **shared
         )._validated()
+
+
+def _check_overlap(batch: Batch, validation: LabelledRows) -> None:
+    """Raise if the batch starts or ends with the validation rows, which were not taken out of it."""
+    n, logs = len(validation.y), logarithms(validation.probs)
+    if batch.kept is None or n > batch.n_rows:
+        return
+    rows = np.concatenate(batch.kept)
+    if np.array_equal(rows[:n], logs) or np.array_equal(rows[-n:], logs):
+        raise BadOption(
+            f"the {n:,} validation rows are also rows of the batch; pass only the other rows as probs_new, or, if the "
+            f"labelled rows were drawn at random from the batch, pass their numbers and labels as {_LABELLED}=",
+            options=[_LABELLED],
+        )
 
 
 def _by_moments(batch: Batch, validation: LabelledRows, names: Any, confidence: float) -> dict[str, Any]:

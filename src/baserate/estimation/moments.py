@@ -70,9 +70,10 @@ def confidence_region(moments: ClassMoments, n_rows: int, confidence: float) -> 
     statistic = fit.over_identification() / _TEST_INFLATION
     over = 1.0 - float(fdtr(1, min(freedom, _TEST_FREEDOM), statistic))
     p_value = min(over / (1 - _SHARE_OF_SIGNS), signs / _SHARE_OF_SIGNS, 1.0)
-    # The set must contain the estimate: it is not empty, also where the best rates are a little below 0.
+    # The set must contain the estimate and rates around it, also where the rates that fit best are below 0.
     needed = Ellipsoid.of(centre, covariance, radius).distance(estimate) if active.any() else 0.0
-    return Region(estimate, centre, covariance, max(radius, needed * (1 + 1e-6)), p_value, fit.unconstrained)
+    radius = max(radius, float(np.hypot(needed, radius / 2)))
+    return Region(estimate, centre, covariance, radius, p_value, fit.unconstrained)
 
 
 class _Fit:

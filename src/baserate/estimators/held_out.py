@@ -70,7 +70,7 @@ def _check_counts(labels: NDArray[Any], least: int) -> None:
     names, counts = np.unique(labels, return_counts=True)
     if counts.min() < least:
         raise BadLabels(
-            f"class {quoted_name(names[counts.argmin()])} has {counts.min()} row, but {_ESTIMATE} needs at least "
-            f"{least} rows of each class",
+            f"class {quoted_name(names[counts.argmin()].item())} has {counts.min()} row, but {_ESTIMATE} needs at "
+            f"least {least} rows of each class",
             options=[_ESTIMATE],
         )

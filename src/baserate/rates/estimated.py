@@ -15,7 +15,7 @@ from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
-ESTIMATE = Option("br.estimate")
+ESTIMATE, WITHOUT_BATCH = Option("br.estimate"), Option("without_batch()")
 _SAME_MEAN = 1e-5  # Mean predictions that differ by less are the same, up to smoothing of zeros and rounding.
 _PER_CLASS = ("values", "low", "high", "centre", "mean")
 
@@ -97,8 +97,8 @@ class EstimatedRates(Rates):
         raise BadRates(
             f"these rates were estimated for other predictions: their mean for {class_label(self.classes, j)} was "
             f"{self.mean[j]:.6g}, but here it is {mean[j]:.6g}; estimate the rates of these rows with {ESTIMATE}, or "
-            "call without_batch() on the rates if these are other predictions of the same rows",
-            options=[ESTIMATE],
+            f"call {WITHOUT_BATCH} on the rates if these are other predictions of the same rows",
+            options=[ESTIMATE, WITHOUT_BATCH],
         )
 
     def without_batch(self) -> Self:
