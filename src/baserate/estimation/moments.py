@@ -26,7 +26,8 @@ _SIMPLEX_WEIGHT = 0.02
 
 An ellipsoid contains the part of another one in a ball if its quadratic form is a weighted mean of theirs. The radius
 grows by half of this share."""
-_TEST_FREEDOM, _TEST_INFLATION = 30.0, 1.1  # The features have heavy tails, which a test at 1 % would notice.
+_TEST_FREEDOM, _TEST_INFLATION = 30.0, 1.1
+"""Degrees of freedom of the test, and by what its statistic is divided: features have heavy tails."""
 _SHARE_OF_SIGNS = 0.1  # of the level of the test, for rates below 0
 
 
@@ -68,7 +69,8 @@ def confidence_region(moments: ClassMoments, n_rows: int, confidence: float) -> 
         n_active = int(active.sum())
         signs = 1.0 - float(fdtr(n_active, max(freedom - n_active + 1, 3.0), max(distance, 0.0) / n_active))
     statistic = fit.over_identification() / _TEST_INFLATION
-    over = 1.0 - float(fdtr(1, min(freedom, _TEST_FREEDOM), statistic))
+    few = max(float(np.median(moments.counts)) / 2, 4.0)
+    over = 1.0 - float(fdtr(1, min(freedom, few, _TEST_FREEDOM), statistic))
     p_value = min(over / (1 - _SHARE_OF_SIGNS), signs / _SHARE_OF_SIGNS, 1.0)
     # The set must contain the estimate and rates around it, also where the rates that fit best are below 0.
     needed = Ellipsoid.of(centre, covariance, radius).distance(estimate) if active.any() else 0.0

@@ -16,6 +16,7 @@ from baserate.errors import BadFile, BadLabels, BadOption, BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dict, sum_is_below_one
 from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
+from baserate.rates.ellipsoid_arguments import around_draws, near_by_matrix
 from baserate.rates.parse import parse_rates
 from baserate.rates.saving import is_saved, load_rates, save_rates
 from baserate.rates.sets import ROUNDING, RateSet
@@ -143,9 +144,6 @@ class Rates(ABC):
         (array([0.35857864, 0.15857864, 0.1       ]), array([0.64142136, 0.44142136, 0.3       ]))
         """
         if metric is not None and not isinstance(metric, str):
-            # The module imports this one, so it is imported when it is needed.
-            from baserate.rates.ellipsoid_kinds import near_by_matrix
-
             return _build("ellipsoid", **near_by_matrix(values, radius, metric, classes))
         return _build("near", classes, values=values, radius=radius, metric=metric)
 
@@ -263,8 +261,6 @@ class Rates(ABC):
         >>> low.round(2), high.round(2)
         (array([0.11, 0.21, 0.39]), array([0.28, 0.4 , 0.61]))
         """
-        from baserate.rates.ellipsoid_kinds import around_draws  # which imports this module
-
         return _build("samples", **around_draws(draws, confidence, classes))
 
     @staticmethod
