@@ -320,3 +320,30 @@ def test_without_estimate_a_classifier_asks_for_rates() -> None:
     model = br.AdjustedClassifier(LogisticRegression()).fit(x, np.tile([0, 1], 25))
     with pytest.raises(BadRates, match="estimate=True"):
         model.adapt(x)
+
+
+def test_the_command_line_estimates_rates_and_uses_them(tmp_path: Path) -> None:
+    import json
+
+    from click.testing import CliRunner
+
+    from baserate.cli import main
+
+    p_val, y_val, p_new, y = shifted(0, [0.2, 0.3, 0.5])
+    columns = [f"p_{name}" for name in NAMES]
+    pd.DataFrame(p_new, columns=columns).to_parquet(tmp_path / "new.parquet")
+    val = pd.DataFrame(p_val, columns=columns).assign(y=np.array(NAMES)[y_val])
+    val[[*columns[::-1], "y"]].to_parquet(tmp_path / "val.parquet")
+    new, rates, out = (str(tmp_path / name) for name in ("new.parquet", "rates.json", "out.parquet"))
+    given = ["rates", new, "--validation", str(tmp_path / "val.parquet"), "--labels", "y", "--out", rates]
+    printed = CliRunner().invoke(main, given, catch_exceptions=False)
+    assert printed.exit_code == 0, printed.output
+    assert "at least" in printed.output
+    facts = json.loads(CliRunner().invoke(main, [*given, "--json"], catch_exceptions=False).output)
+    assert [one["class"] for one in facts["classes"]] == NAMES
+    true_rates = np.bincount(y, minlength=3) / len(y)
+    assert all(one["at_least"] < rate < one["at_most"] for one, rate in zip(facts["classes"], true_rates, strict=True))
+    adjusted = CliRunner().invoke(main, ["adjust", new, "--rates", rates, "--out", out], catch_exceptions=False)
+    assert adjusted.exit_code == 0, adjusted.output
+    expected = br.adjust(p_new, br.estimate(p_new, probs_val=p_val, y_val=y_val)).probs
+    np.testing.assert_allclose(pd.read_parquet(out)[columns].to_numpy(), expected, atol=1e-9)

@@ -21,6 +21,7 @@ from baserate.rates.ellipsoids import Ellipsoid, centred_basis
 from baserate.support.arrays import BoolArray, FloatArray
 
 _JUMPS = 0.5  # Confusions of each kind that a batch may have in addition to those that are expected.
+_MARGIN = 0.8  # Share of the error probability that is used: the noise is not quite normal.
 _SIMPLEX_WEIGHT = 0.02
 """Weight of the ball around the simplex in the ellipsoid: it limits what the features leave open.
 
@@ -60,7 +61,8 @@ def confidence_region(moments: ClassMoments, n_rows: int, confidence: float) -> 
     fit = _Fit(moments, n_rows)
     freedom = max(fit.freedom, k + 2.0)  # of the noise; a few more than the k - 1 rates
     rest = freedom - k + 2
-    limit = (k - 1) * freedom / rest * float(fdtri(k - 1, rest, confidence))
+    level = 1.0 - _MARGIN * (1.0 - confidence)
+    limit = (k - 1) * freedom / rest * float(fdtri(k - 1, rest, level))
     centre, covariance, radius = fit.ellipsoid(limit)
     estimate, active = nearest_in_simplex(centre, covariance)
     distance = fit.misfit(estimate) - fit.misfit(fit.unconstrained)
