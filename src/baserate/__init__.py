@@ -28,7 +28,7 @@ from baserate.displays import (
     SensitivityDisplay,
 )
 from baserate.errors import AssumptionRefuted, BaserateError, InfeasibleRates, NotConvergedWarning
-from baserate.estimation import estimate
+from baserate.estimation import DrawnRows, draw_rows, estimate
 from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
 from baserate.rates import Margins, Rates
 from baserate.result.certificate import Certificate
@@ -49,6 +49,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "ComparisonDisplay",
+    "DrawnRows",
     "Files",
     "GeometryDisplay",
     "GroupRatesDisplay",
@@ -72,6 +73,7 @@ __all__ = [
     "adjust_multilabel",
     "advise",
     "compare",
+    "draw_rows",
     "errors",
     "estimate",
     "load",

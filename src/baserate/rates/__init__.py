@@ -10,6 +10,7 @@ from baserate.rates.by_group import GroupedRates
 from baserate.rates.ellipsoid_kinds import EllipsoidRates
 from baserate.rates.estimated import EstimatedRates
 from baserate.rates.kinds import SurveyCounts, as_known
+from baserate.rates.labelled import LabelledRates
 from baserate.rates.margins import Margins, as_margins, is_grouped
 
 RatesLike = ArrayLike | Mapping[Any, float] | Rates
@@ -18,6 +19,7 @@ __all__ = [
     "EllipsoidRates",
     "EstimatedRates",
     "GroupedRates",
+    "LabelledRates",
     "Margins",
     "Rates",
     "RatesLike",

@@ -256,6 +256,10 @@ class GroupedRates(Rates):
                 return f"if each group of {self.name} has the requested class rates"
             return f"if the class rates of each group of {self.name} lie within their bounds"
         about = "about " if approximate or self.design_effect > 1 else ""
+        sampled = {rates.kind for rates in self.own.values() if rates.certainty is not None}
+        if self.of == "rates" and sampled == {"labelled"}:
+            drawn = f"the labelled rows of each group of {self.name} were drawn at random from the rows of the group"
+            return f"with {about}{self._confidence_note()}, if {drawn}"
         survey = "the survey and the rows" if self.of == "counts" or self.own else "the rows"
         return (
             f"with {about}{self._confidence_note()}, if {survey} of each group of {self.name} are random samples from "

@@ -1,0 +1,165 @@
+"""Draw the rows of a batch that are to be labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from baserate.errors import BadOption, Option
+from baserate.estimation.drawn_rows import DrawnRows
+from baserate.estimation.label_bounds import expected_widths
+from baserate.estimation.labelled_rows import Batch, read_batch
+from baserate.inputs.dataframes import is_dataframe
+from baserate.inputs.validation import is_number, quoted_name
+from baserate.support.arrays import FloatArray, IndexArray
+
+_SIZES = (50, 100, 200, 400, 800, 1600, 3200)  # for the table of widths
+_MIN_DRAWS = 8  # from each stratum, because there are as many rounds of bets as the smallest stratum has labels
+_SIZE, _STRATIFY = Option("size"), Option("stratify")
+_PREDICTED = "predicted"
+
+
+def draw_rows(
+    probs_new: Any,
+    size: int,
+    *,
+    stratify: Any = None,
+    random_state: int | np.random.Generator | None = None,
+    confidence: float = 0.95,
+    classes: Sequence[Any] | None = None,
+    columns: str | Sequence[Any] | None = None,
+    from_logits: bool = False,
+    normalize: bool = False,
+) -> DrawnRows:
+    """Draw rows to label at random, without replacement, and say how precise the class rates will be.
+
+    A few labels of the batch itself are the safest way to learn its class rates. The set of rates that they give is
+    valid for any predictions, and nothing has to be assumed about how the population has changed.
+
+    Parameters
+    ----------
+    probs_new : array-like or dataframe of shape (n, k), or of shape (n,) for two classes
+        Predictions for all rows of the batch.
+    size : int
+        Number of rows to label.
+    stratify : "predicted", name of a column, or array-like of shape (n,), optional
+        Draw from each stratum in proportion to its size, but at least 8 rows: from the rows of each predicted class,
+        where classes that are predicted too rarely share a stratum, or from the rows with each value of a column of
+        the dataframe or of an array. Strata ensure that each of them has labels. They hardly make the intervals
+        narrower, because the predictions are used in any case; many small strata make them wider.
+    random_state : int or numpy.random.Generator, optional
+        Seed. By default each call draws other rows.
+    confidence : float, default 0.95
+        For the widths.
+    classes, columns, from_logits, normalize
+        As in :func:`baserate.adjust`.
+
+    Returns
+    -------
+    DrawnRows
+        ``rows`` are the numbers of the rows to label. ``widths`` is a dict from the number of labels to the expected
+        width of the widest interval. Printed, it is a table of these widths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import baserate as br
+    >>> p = np.random.default_rng(0).beta(0.3, 0.7, size=2000)
+    >>> drawn = br.draw_rows(p, 200, random_state=0)
+    >>> drawn
+    200 of 2,000 rows to label, drawn at random
+    <BLANKLINE>
+      labels  widest interval  mean interval
+      50               0.2687         0.2687
+      100              0.1873         0.1873
+      200              0.1288         0.1288
+      400              0.0859         0.0859
+      800              0.0526         0.0526
+      1,600            0.0215         0.0215
+      Widths of the intervals of the class rates to expect at 95 % confidence, if the predictions are calibrated.
+    >>> len(drawn.rows), round(drawn.widths[400], 3)
+    (200, 0.086)
+    """
+    reading = {"classes": classes, "columns": columns, "from_logits": from_logits, "normalize": normalize}
+    batch = read_batch(probs_new, "probs_new", **reading)
+    n = len(batch.probs)
+    _check(size, n, confidence)
+    rng = _as_generator(random_state)
+    sizes = sorted({*(s for s in _SIZES if s < n), int(size)})
+    widths = {s: expected_widths(batch.probs, s, float(confidence)) for s in sizes}
+    strata = None if stratify is None else _strata(stratify, probs_new, batch, int(size))
+    if strata is None:
+        return DrawnRows(rng.permutation(n)[: int(size)], n, float(confidence), widths)
+    return DrawnRows(_draw_from_strata(strata, int(size), rng), n, float(confidence), widths, strata)
+
+
+def _draw_from_strata(strata: IndexArray, size: int, rng: np.random.Generator) -> IndexArray:
+    shuffled = rng.permutation(len(strata))
+    parts = [
+        shuffled[strata[shuffled] == code][:number] for code, number in enumerate(_allocate(np.bincount(strata), size))
+    ]
+    return rng.permutation(np.concatenate(parts))
+
+
+def _allocate(sizes: IndexArray, size: int) -> IndexArray:
+    """How many rows to draw from each stratum: the minimum, and the rest where most are missing to proportions."""
+    drawn = np.minimum(sizes, _MIN_DRAWS)
+    if drawn.sum() > size:
+        raise BadOption(
+            f"{_SIZE} is {size}, but the {len(sizes)} strata of {_STRATIFY}= need at least {drawn.sum()} labels, up to "
+            f"{_MIN_DRAWS} from each; draw more rows, or use fewer strata",
+            options=[_SIZE, _STRATIFY],
+        )
+    wanted: FloatArray = sizes * (size / sizes.sum())
+    for _ in range(size - int(drawn.sum())):
+        missing = np.where(drawn < sizes, wanted - drawn, -np.inf)
+        drawn[missing.argmax()] += 1
+    return drawn
+
+
+def _strata(stratify: Any, probs_new: Any, batch: Batch, size: int) -> IndexArray:
+    n = len(batch.probs)
+    if isinstance(stratify, str):
+        if is_dataframe(probs_new) and stratify in (getattr(probs_new, "column_names", None) or probs_new.columns):
+            stratify = np.asarray(probs_new[stratify])
+        elif stratify == _PREDICTED:
+            return _predicted_strata(batch.probs, size)
+        else:
+            raise BadOption(
+                f"{_STRATIFY} is {quoted_name(stratify)}, but must be 'predicted', the name of a column of the "
+                "dataframe, or one value per row",
+                options=[_STRATIFY],
+            )
+    values = np.asarray(stratify)
+    if values.shape != (n,):
+        raise BadOption(
+            f"{_STRATIFY} must have one value for each of the {n} rows, but has shape {values.shape}",
+            options=[_STRATIFY],
+        )
+    return np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
+
+
+def _predicted_strata(probs: FloatArray, size: int) -> IndexArray:
+    """The predicted class of each row; classes with too few rows are one stratum."""
+    predicted = probs.argmax(axis=1)
+    rows = np.bincount(predicted, minlength=probs.shape[1])
+    small = rows * size < _MIN_DRAWS * len(probs)
+    return np.unique(np.where(small[predicted], -1, predicted), return_inverse=True)[1].reshape(-1)
+
+
+def _check(size: Any, n: int, confidence: Any) -> None:
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise BadOption(f"{_SIZE} must be a whole number above 0, not {quoted_name(size)}", options=[_SIZE])
+    if size > n:
+        raise BadOption(f"{_SIZE} is {size}, but probs_new has only {n} rows", options=[_SIZE])
+    if not is_number(confidence) or not 0 < float(confidence) < 1:
+        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+
+
+def _as_generator(random_state: Any) -> np.random.Generator:
+    is_seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0
+    if random_state is None or is_seed or isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state)
+    raise BadOption(f"random_state must be a whole number of 0 or more, or None, not {quoted_name(random_state)}")

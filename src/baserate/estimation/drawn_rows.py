@@ -1,0 +1,70 @@
+"""Rows that were drawn at random to be labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import format_column
+from baserate.support.summary import Summary, Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawnRows:
+    """Rows to label, and how wide the intervals of the class rates will be.
+
+    Attributes
+    ----------
+    rows : int array of shape (m,)
+        Numbers of the rows to label, in the order in which they were drawn.
+    n_rows : int
+        Number of rows of the batch.
+    confidence : float
+        Of the intervals, for all classes jointly.
+    widths_by_class : dict from int to array of shape (k,)
+        The width of the interval of each class that is to be expected with so many labels, if the predictions are
+        calibrated.
+    strata : int array of shape (n,), optional
+        The number of the stratum of each row of the batch; None if the rows were drawn from all rows.
+    """
+
+    rows: IndexArray
+    n_rows: int
+    confidence: float
+    widths_by_class: Mapping[int, FloatArray]
+    strata: IndexArray | None = None
+
+    @property
+    def widths(self) -> dict[int, float]:
+        """The width of the widest interval that is to be expected, by number of labels."""
+        return {size: float(widths.max()) for size, widths in self.widths_by_class.items()}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+    def _summary(self) -> Summary:
+        how = "at random"
+        if self.strata is not None:
+            how = f"at random from each of {len(np.unique(self.strata))} strata"
+        mean = [float(widths.mean()) for widths in self.widths_by_class.values()]
+        table = Table.of(
+            {
+                "labels": [f"{size:,}" for size in self.widths],
+                "widest interval": format_column(list(self.widths.values())),
+                "mean interval": format_column(mean),
+            }
+        )
+        note = (
+            f"Widths of the intervals of the class rates to expect at {100 * self.confidence:.6g} % confidence, if the "
+            "predictions are calibrated."
+        )
+        return Summary(f"{len(self.rows):,} of {self.n_rows:,} rows to label, drawn {how}", [], [table], [note])

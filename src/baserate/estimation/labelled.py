@@ -1,0 +1,135 @@
+"""Estimate the class rates of a batch from a few labelled rows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from baserate.errors import BadLabels, BadOption
+from baserate.estimation.betting import Counts
+from baserate.estimation.drawn_rows import DrawnRows
+from baserate.estimation.draws import random_order
+from baserate.estimation.label_bounds import label_bounds
+from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, find_rows, read_batch, read_validation
+from baserate.estimation.scaling import as_logits, fit_scaling
+from baserate.inputs.validation import is_number, quoted_name
+from baserate.rates import Rates, from_json
+from baserate.rates.sets import RateSet
+from baserate.support.arrays import FloatArray, IndexArray
+
+
+def estimate_from_labels(
+    probs_new: Any,
+    labelled: Any,
+    y_labelled: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    probs_val: Any = None,
+    y_val: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    columns: str | Sequence[Any] | None = None,
+    from_logits: bool = False,
+    normalize: bool = False,
+) -> Rates:
+    """Class rates of a batch from the labels of some of its rows, which were drawn at random.
+
+    The set contains the class rates of the batch, for all classes jointly, with the stated confidence, for every number
+    of labels and for any predictions. Predictions that are right make it narrower. It is computed by betting on draws
+    without replacement; :mod:`baserate.estimation.betting` has the method.
+
+    Parameters
+    ----------
+    probs_new : array-like or dataframe of shape (n, k), or of shape (n,) for two classes
+        Predictions for all rows of the batch.
+    labelled : DrawnRows or array-like
+        The labelled rows: what :func:`baserate.draw_rows` returned, row numbers, a mask with one boolean per row, or
+        labels of the index of a pandas dataframe. Whole numbers are row numbers, unless they are a pandas Index. The
+        rows must have been drawn at random from all rows, without replacement; rows that were chosen because they
+        are doubtful, or recent, or easy to label, are not a random sample. Their order does not matter.
+    y_labelled : array-like of shape (m,)
+        Their labels, in the order of ``labelled``; for a mask, in the order of the rows.
+    confidence : float, default 0.95
+    probs_val, y_val : array-like of shape (v, k) and (v,), optional
+        Validation data, with which the predictions are recalibrated first. The confidence does not depend on it.
+    classes, columns, from_logits, normalize
+        As in :func:`baserate.adjust`.
+
+    Returns
+    -------
+    Rates
+        For :func:`baserate.adjust` and all other functions that accept rates. It is about these rows, and is refused
+        for a batch of another size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from baserate import draw_rows
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(2000) < 0.3                                    # nobody knows these labels
+    >>> p = 1 / (1 + np.exp(-rng.normal(4.0 * y - 2.0)))              # predictions
+    >>> drawn = draw_rows(p, 200, random_state=0)
+    >>> rates = estimate_from_labels(p, drawn, y[drawn.rows])         # 200 rows are labelled
+    >>> low, high = rates.bounds()
+    >>> bool(low[1] <= y.mean() <= high[1]), rates.estimate().round(2)
+    (True, array([0.7, 0.3]))
+    """
+    if not is_number(confidence) or not 0 < float(confidence) < 1:
+        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    reading = {"classes": classes, "columns": columns, "from_logits": from_logits, "normalize": normalize}
+    batch = read_batch(probs_new, "probs_new", **reading)
+    rows = find_rows(labelled, batch)
+    strata = labelled.strata if isinstance(labelled, DrawnRows) else None
+    _check_number(y_labelled, len(rows), len(batch.probs))
+    labels = batch.columns_of(y_labelled, len(rows), Y_LABELLED)
+    probs, validation = batch.probs, read_validation(probs_val, y_val, batch)
+    if validation is not None:
+        probs = fit_scaling(as_logits(validation[0]), validation[1]).apply(as_logits(probs))
+    draws = random_order(rows, strata)
+    in_order = np.argsort(rows)
+    drawn_labels = labels[in_order][np.searchsorted(rows[in_order], draws.rows)]
+    found = label_bounds(probs, draws, drawn_labels, float(confidence), stratified=strata is not None)
+    values, low, high = _consistent(found, probs, rows, labels, _weights(rows, strata))
+    numbers = {"values": values, "low": low, "high": high, "n_rows": len(probs), "n_labelled": len(rows)}
+    about = {"kind": "labelled", "confidence": float(confidence), "stratified": strata is not None}
+    return from_json(about | numbers, batch.classes)
+
+
+def _check_number(labels: ArrayLike, n_labelled: int, n_rows: int) -> None:
+    shape = np.shape(np.asarray(labels, dtype=object))
+    if shape == (n_labelled,):
+        return
+    given = f"{shape[0]} labels" if len(shape) == 1 else f"shape {shape}"
+    hint = f"; if it has the labels of all rows, pass those of {LABELLED} only" if shape == (n_rows,) else ""
+    raise BadLabels(
+        f"{Y_LABELLED} has {given}, but {LABELLED} has {n_labelled} rows; pass one label for each of them{hint}",
+        options=[Y_LABELLED, LABELLED],
+    )
+
+
+def _weights(rows: IndexArray, strata: IndexArray | None) -> FloatArray:
+    """The share of the batch that each labelled row stands for."""
+    if strata is None:
+        return np.full(len(rows), 1.0 / len(rows))
+    share = np.bincount(strata) / len(strata)
+    return np.asarray((share / np.maximum(np.bincount(strata[rows], minlength=len(share)), 1))[strata[rows]])
+
+
+def _consistent(
+    found: Counts, probs: FloatArray, rows: IndexArray, labels: IndexArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The best estimate of the rates, and bounds that contain it."""
+    (n, k), m = probs.shape, len(rows)
+    logits = as_logits(probs)
+    h = fit_scaling(logits[rows], labels).apply(logits)
+    raw = h.mean(axis=0) + weights @ (np.eye(k)[labels] - h[rows])
+    counts = np.bincount(labels, minlength=k)
+    certain = RateSet.box(counts / n, (counts + n - m) / n)
+    low, high = found.low / n, found.high / n
+    if (low > high).any() or low.sum() > 1.0 or high.sum() < 1.0:
+        # At low confidence no rates may lie in all intervals. So they are widened to contain the estimate.
+        raw = certain.nearest(raw)
+        low, high = np.minimum(low, raw), np.maximum(high, raw)
+    return RateSet.box(low, high).nearest(raw), low, high

@@ -1,0 +1,113 @@
+"""Rates that were estimated from labelled rows of the batch itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from baserate.errors import BadRates, Option
+from baserate.inputs.class_numbers import as_rates, one_per_class
+from baserate.inputs.validation import is_number, quoted_name
+from baserate.rates.kinds import _check_bounds, _interval, _percent, _Sampled
+from baserate.rates.sets import RateSet
+from baserate.support.arrays import FloatArray
+
+_CONFIDENCE = Option("confidence")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelledRates(_Sampled):
+    """Class rates of a batch of which some rows were labelled.
+
+    :func:`baserate.estimation.labelled.estimate_from_labels` creates them.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        The best estimate.
+    low, high : arrays of shape (k,)
+        Bounds, before those of the other classes tighten them.
+    n_rows, n_labelled : int
+        Number of rows of the batch, and of those that are labelled.
+    stratified : bool
+        Whether the labelled rows were drawn from each stratum.
+    bounds_confidence : float, optional
+        The confidence for which the bounds were computed. By default ``confidence``.
+    """
+
+    kind = "labelled"
+    values: Any
+    low: Any
+    high: Any
+    n_rows: int
+    n_labelled: int
+    stratified: bool = False
+    bounds_confidence: Any = None
+
+    def rate_set(self, batch_size: int | None) -> RateSet:
+        if batch_size is not None and batch_size != self.n_rows:
+            raise BadRates(
+                f"these rates were estimated for a batch of {self.n_rows:,} rows, but are used for "
+                f"{batch_size:,} rows, counted by their weights if they have some; estimate the rates of these rows"
+            )
+        if self.bounds_confidence < self.confidence:
+            raise BadRates(
+                f"these rates were estimated with {_percent(self.bounds_confidence)} confidence, but are needed with "
+                f"{_percent(self.confidence)} here; estimate them with {_CONFIDENCE}={self.confidence:.6g}, or leave "
+                "out the option that makes the confidence hold for several sets of rates together",
+                options=[_CONFIDENCE],
+            )
+        return RateSet.box(self.low, self.high)
+
+    @property
+    def assumption(self) -> str:  # type: ignore[override]  # here it depends on how the rows were drawn
+        within = " within each stratum" if self.stratified else ""
+        return f"the labelled rows were drawn at random{within} from these rows"
+
+    def estimate(self) -> FloatArray:
+        return np.asarray(self.values)
+
+    def describe(self) -> str:
+        low, high = self._bounds()
+        listed = self._list_by_class([_interval(a, b) for a, b in zip(low, high, strict=True)])
+        return f"{self._source()}: {listed}; {self._remark()}"
+
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        return RateSet.box(self.low, self.high).bounds()
+
+    def _source(self) -> str:
+        rows = "row" if self.n_labelled == 1 else "rows"
+        return f" estimated from {self.n_labelled:,} labelled {rows} of a batch of {self.n_rows:,}"
+
+    def _remark(self) -> str:
+        return self.condition()
+
+    def _columns(self) -> dict[str, Any]:
+        low, high = self._bounds()
+        return {"estimate": self.values, "at least": low, "at most": high}
+
+    def _validated(self) -> Self:
+        for name in ("n_rows", "n_labelled"):
+            number = getattr(self, name)
+            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
+                raise BadRates(f"{name} must be a whole number above 0, not {quoted_name(number)}")
+        if self.bounds_confidence is not None and not is_number(self.bounds_confidence):
+            raise BadRates(f"bounds_confidence must be a number, not {quoted_name(self.bounds_confidence)}")
+        return super()._validated()
+
+    def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
+        high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
+        _check_bounds(low, high, classes)
+        confidence = float(self.confidence)
+        return replace(
+            self,
+            values=as_rates(self.values, classes, n_classes),
+            low=low,
+            high=high,
+            confidence=confidence,
+            bounds_confidence=confidence if self.bounds_confidence is None else float(self.bounds_confidence),
+            stratified=bool(self.stratified),
+        )
