@@ -1,0 +1,242 @@
+"""Confidence sets from labelled rows: exact expectations by enumeration, brute force, SciPy and simulation."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations, product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import hypergeom
+from tool_support import load_tool
+
+import baserate as br
+from baserate.estimation import betting
+from baserate.estimation.betting import Bets, betting_counts
+from baserate.estimation.draws import Draws, random_order
+from baserate.estimation.label_bounds import expected_widths
+from baserate.estimation.labelled import estimate_from_labels
+from baserate.estimation.scaling import as_logits, fit_scaling
+
+tool = load_tool("betting_coverage")
+Cell = tool.Cell
+
+
+def in_this_order(rows: tuple[int, ...]) -> Draws:
+    ones = np.ones(len(rows))
+    return Draws(np.array(rows), np.arange(len(rows)), ones, ones)
+
+
+def some_predictions(n: int, k: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(k, 0.3), size=n)
+
+
+@pytest.mark.parametrize("y", [[0, 1, 2, 0, 1, 1], [0, 0, 0, 0, 0, 1], [2, 2, 1, 1, 0, 0]])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_expected_wealth_is_exactly_1_at_the_true_totals(
+    y: list[int], sign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(betting, "_FIRST_REFIT", 2)  # so that recalibration takes part with 3 labels
+    labels, totals = np.array(y), np.bincount(y, minlength=3).astype(float)
+    for probs in (some_predictions(6, 3, 0), np.eye(3)[labels], np.eye(3)[(labels + 1) % 3]):
+        wealth = []
+        for rows in permutations(range(6), 3):
+            bets = Bets.of(probs, in_this_order(rows), labels[list(rows)])
+            wealth.append(np.exp(bets.log_wealth(totals, bets.sizes(np.full(3, 2.0), sign), sign)[-1]))
+        np.testing.assert_allclose(np.mean(wealth, axis=0), 1.0, rtol=1e-9)
+
+
+def test_the_expected_wealth_of_all_orders_of_stratified_draws_is_at_most_1() -> None:
+    probs = some_predictions(6, 2, 2)
+    weights = np.array([4 / 6 * 2, 2 / 6 * 2, 3 / 4 * 2, 1 / 4 * 2])  # of strata with 4 and 2 rows, then 3 and 1
+    for sign, y in product([1, -1], product([0, 1], repeat=6)):
+        labels, wealth = np.array(y), []
+        for first, second in product(permutations(range(4), 2), permutations(range(4, 6), 2)):
+            rows = np.array([first[0], second[0], first[1], second[1]])
+            draws = Draws(rows, np.array([0, 0, 2, 2]), weights, np.repeat([8 / 6, 1.5], 2))
+            bets = Bets.of(probs, draws, labels[rows])
+            totals = np.array([6 - labels.sum(), labels.sum()], dtype=float)
+            wealth.append(np.exp(bets.log_wealth(totals, bets.sizes(np.full(2, 1.0), sign), sign)[-1]))
+        assert np.mean(wealth, axis=0).max() <= 1 + 1e-12
+
+
+def test_rounds_have_rows_of_all_strata_with_weights_that_restore_their_sizes() -> None:
+    strata = np.repeat([0, 1, 2], [60, 30, 4])
+    draws = random_order(np.concatenate([np.arange(12), np.arange(60, 65), np.arange(90, 94)]), strata)
+    assert (strata[draws.rows[:4]] == 2).all()  # labelled completely, so there is nothing to bet on
+    assert (draws.weights[:4] == 0).all()
+    left = np.array([60.0, 30.0])
+    for start in np.unique(draws.before[4:]):
+        at = np.flatnonzero((draws.before == start) & (draws.weights > 0))
+        codes = strata[draws.rows[at]]
+        for code in (0, 1):
+            share = draws.weights[at][codes == code].sum() / len(at)
+            assert share == pytest.approx(left[code] / left.sum())
+        left -= np.bincount(codes, minlength=2)
+        assert draws.largest_weights[at] == pytest.approx(draws.weights[at].max())
+
+
+@pytest.mark.parametrize("kind", ["wrong", "random"])
+def test_every_composition_of_eight_rows_is_covered(kind: str) -> None:
+    n, m, confidence = 8, 3, 0.6
+    for positives in range(n + 1):
+        y = np.arange(n) < positives
+        p = {"wrong": np.where(y, 0.1, 0.9), "random": some_predictions(n, 2, 3)[:, 1]}
+        inside = []
+        for rows in combinations(range(n), m):
+            rates = estimate_from_labels(p[kind], list(rows), y[list(rows)], confidence=confidence)
+            inside.append(rates.contains(positives / n))
+        assert np.mean(inside) >= confidence
+
+
+def test_all_orders_of_draws_from_six_rows_cover_at_low_confidence() -> None:
+    level = np.array([1.0, 0.6])
+    for y in ([0, 0, 0, 0, 0, 1], [0, 1, 0, 1, 0, 1], [1, 1, 1, 0, 1, 0]):
+        labels, probs, inside = np.array(y), some_predictions(6, 2, 4), []
+        for rows in permutations(range(6), 4):
+            low, high = betting_counts(probs, in_this_order(rows), labels[list(rows)], level)
+            inside.append(low[1] <= labels.sum() <= high[1])
+        assert np.mean(inside) >= 1 - level[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bisection_finds_the_ends_of_what_a_scan_of_all_totals_accepts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m, k = 120, 40, 3
+    probs, labels = some_predictions(n, k, seed), rng.integers(0, k, m)
+    strata = None if seed % 2 else rng.integers(0, 2, n)
+    draws, level = random_order(rng.permutation(n)[:m], strata), np.full(k, 0.1)
+    low, high = betting_counts(probs, draws, labels, level)
+    bets, threshold = Bets.of(probs, draws, labels), np.log(2 / level)
+    counts = np.bincount(labels, minlength=k)
+    up, down = bets.sizes(threshold, 1), bets.sizes(threshold, -1)
+    scanned = [counts + extra for extra in range(n - m + 1)]
+    rising = np.array([bets.largest_log_wealth(totals, down, -1) for totals in scanned])
+    falling = np.array([bets.largest_log_wealth(totals, up, 1) for totals in scanned])
+    assert (np.diff(rising, axis=0) >= -1e-9).all()
+    assert (np.diff(falling, axis=0) <= 1e-9).all()
+    for j in range(k):
+        accepted = np.flatnonzero((rising[:, j] < threshold[j]) & (falling[:, j] < threshold[j])) + counts[j]
+        assert (low[j], high[j]) == (accepted.min(), accepted.max())
+
+
+def test_predictions_that_say_nothing_give_the_exact_hypergeometric_interval() -> None:
+    n, m, x, tail = 500, 100, 17, 0.025
+    y = np.arange(m) < x
+    rates = estimate_from_labels(np.full(n, 0.2), np.arange(m), y)
+    totals = np.arange(n + 1)
+    below, above = hypergeom.sf(x - 1, n, totals, m), hypergeom.cdf(x, n, totals, m)
+    possible = totals[(below > tail) & (above > tail)]
+    low, high = rates.bounds()
+    np.testing.assert_allclose([low[1] * n, high[1] * n], [possible.min(), possible.max()])
+
+
+def test_bounds_contain_the_estimate_and_what_the_labels_leave_possible() -> None:
+    probs = some_predictions(300, 4, 5)
+    y = np.random.default_rng(5).integers(0, 4, 300)
+    for size in (1, 5, 150, 299, 300):
+        drawn = br.draw_rows(probs, size, random_state=size)
+        rates = estimate_from_labels(probs, drawn, y[drawn.rows], confidence=0.3)
+        low, high = rates.bounds()
+        counts = np.bincount(y[drawn.rows], minlength=4)
+        assert (low >= counts / 300 - 1e-12).all()
+        assert (high <= (counts + 300 - size) / 300 + 1e-12).all()
+        assert rates.contains(rates.estimate())
+    np.testing.assert_allclose(low, np.bincount(y) / 300)
+    np.testing.assert_allclose(high, np.bincount(y) / 300)
+
+
+def test_more_confidence_gives_wider_bounds() -> None:
+    probs, y = tool.simulate_batch(Cell(3, 1000, 200, "equal", "good"), np.random.default_rng(0))
+    drawn = br.draw_rows(probs, 200, random_state=0)
+    previous = None
+    for confidence in (0.5, 0.8, 0.95, 0.999):
+        low, high = estimate_from_labels(probs, drawn, y[drawn.rows], confidence=confidence).bounds()
+        if previous is not None:
+            assert (low <= previous[0]).all()
+            assert (high >= previous[1]).all()
+        previous = low, high
+
+
+def test_the_order_of_rows_and_of_classes_does_not_matter() -> None:
+    probs, y = tool.simulate_batch(Cell(3, 1000, 150, "equal", "bad"), np.random.default_rng(1))
+    rows = np.random.default_rng(2).permutation(1000)[:150]
+    low, high = estimate_from_labels(probs, rows, y[rows]).bounds()
+    mask = np.isin(np.arange(1000), rows)
+    for other in (
+        estimate_from_labels(probs, rows[::-1], y[rows[::-1]]),
+        estimate_from_labels(probs, mask, y[mask]),
+    ):
+        np.testing.assert_array_equal(other.bounds(), (low, high))
+    order = [2, 0, 1]
+    permuted = estimate_from_labels(probs[:, order], rows, np.argsort(order)[y[rows]])
+    np.testing.assert_allclose(permuted.bounds(), (low[order], high[order]), atol=0.0011)  # one row, by rounding
+
+
+def test_two_classes_need_one_column() -> None:
+    probs, y = tool.simulate_batch(Cell(2, 800, 100, "equal", "good"), np.random.default_rng(3))
+    rows = np.random.default_rng(4).permutation(800)[:100]
+    both = estimate_from_labels(probs, rows, y[rows])
+    one = estimate_from_labels(probs[:, 1], rows, y[rows] == 1)
+    np.testing.assert_array_equal(one.bounds(), both.bounds())
+    low, high = both.bounds()
+    np.testing.assert_allclose(low[0], 1 - high[1])
+    flipped = estimate_from_labels(probs[:, ::-1], rows, 1 - y[rows])
+    np.testing.assert_allclose(flipped.bounds()[0], low[::-1], atol=1 / 800 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("cell", "narrower"),
+    [
+        (Cell(2, 2000, 200, "equal", "good"), 0.5),
+        (Cell(3, 200, 50, "rare", "bad"), 1.0),
+        (Cell(10, 2000, 200, "rare", "adversarial"), 1.1),
+        (Cell(2, 2000, 50, "equal", "useless"), 1.2),
+        (Cell(3, 2000, 200, "equal", "good", "predicted"), 0.5),
+    ],
+)
+def test_simulated_sets_contain_the_rates_and_are_narrow(cell: tool.Cell, narrower: float) -> None:
+    found = tool.simulate(cell, 40)
+    assert not tool.is_too_low(found.coverage, 40)
+    assert found.width < narrower * found.counted_width
+
+
+@pytest.mark.stress
+def test_sets_contain_the_rates_in_every_cell() -> None:
+    for cell in tool.CELLS:
+        found = tool.simulate(cell, 60)
+        assert not tool.is_too_low(found.coverage, 60), cell
+        if cell.m >= 200 and cell.predictions in ("good", "bad"):
+            assert found.width < 1.02 * found.counted_width, cell
+
+
+def test_validation_data_reveals_useless_predictions() -> None:
+    cell, rng = Cell(2, 20000, 200, "equal", "useless"), np.random.default_rng(6)
+    probs, y = tool.simulate_batch(cell, rng)
+    drawn = br.draw_rows(probs, 200, random_state=0)
+    p_val, y_val = tool.simulate_batch(cell, rng)
+    rates = estimate_from_labels(probs, drawn, y[drawn.rows], probs_val=p_val, y_val=y_val)
+    counted = br.Rates.from_counts(np.bincount(y[drawn.rows])).bounds(20000)
+    assert np.subtract(*rates.bounds()[::-1]).mean() < np.subtract(*counted[::-1]).mean()
+
+
+def test_scaling_minimises_the_penalised_log_loss() -> None:
+    rng = np.random.default_rng(7)
+    logits, labels = as_logits(some_predictions(80, 4, 7)), rng.integers(0, 4, 80)
+
+    def loss(at: np.ndarray) -> float:
+        scores = at[0] * logits + at[1:]
+        log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        penalty = 5.0 * (at[0] - 1) ** 2 + (at[1:] ** 2).sum()
+        return float(-log_p[np.arange(80), labels].sum() + penalty)
+
+    found = fit_scaling(logits, labels)
+    expected = minimize(loss, [1.0, 0, 0, 0, 0], method="BFGS", options={"gtol": 1e-8}).x
+    np.testing.assert_allclose([found.slope, *found.constants], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("cell", [Cell(2, 2000, 200, "equal", "good"), Cell(10, 2000, 400, "rare", "good")])
+def test_expected_widths_are_about_those_that_come_out(cell: tool.Cell) -> None:
+    probs, _ = tool.simulate_batch(cell, np.random.default_rng(8))
+    expected = expected_widths(probs, cell.m, 0.95).mean()
+    assert tool.simulate(cell, 10).width == pytest.approx(expected, rel=0.35)
