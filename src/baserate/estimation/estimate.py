@@ -14,6 +14,7 @@ from baserate.estimation.batch import Batch
 from baserate.estimation.calibration import logarithms
 from baserate.estimation.exact import exact_bounds
 from baserate.estimation.features import class_moments
+from baserate.estimation.labelled import estimate_from_labels
 from baserate.estimation.moments import confidence_region
 from baserate.estimation.validation import LabelledRows, names_of_labels, read_labelled, row_model
 from baserate.inputs.row_source import RowSource
@@ -53,9 +54,11 @@ def estimate(
 ) -> Rates:
     """Estimate the class rates of a batch that nobody knows, as a set for :func:`adjust`.
 
-    The set contains the realised class rates of these rows with the stated confidence, **if predictions within each
-    class are distributed as in the validation data** (label shift, also called prior probability shift). This is
-    tested where the data allow it. A test that does not refute the assumption does not prove it.
+    From validation data, the set contains the realised class rates of these rows with the stated confidence, **if
+    predictions within each class are distributed as in the validation data** (label shift, also called prior
+    probability shift). This is tested where the data allow it. A test that does not refute the assumption does not
+    prove it. From labelled rows of the batch itself, the set needs no such assumption, only that these rows were drawn
+    at random; see :func:`draw_rows`.
 
     Parameters
     ----------
@@ -67,8 +70,12 @@ def estimate(
     y_val : array-like of shape (m,), or str
         The true classes of the validation rows: class names, or column numbers if the classes have no names. A string
         is the name of a column of ``probs_val``.
-    labelled, y_labelled : array-like, optional
-        Rows of the batch that were drawn at random and labelled: their numbers, and their true classes.
+    labelled : DrawnRows or array-like, optional
+        Rows of the batch that were drawn at random and labelled: what :func:`draw_rows` returned, row numbers, a mask
+        with one boolean per row, or labels of the index of a pandas dataframe. The predictions are then held in memory.
+        Validation data is optional: it can make the set narrower, and ``method`` and ``on_refuted`` have no effect.
+    y_labelled : array-like, optional
+        The true classes of these rows, in the same order.
     confidence : float, default 0.95
         Confidence that the set contains the rates of the batch, for all classes jointly.
     method : "auto", "moments" or "exact", default "auto"
@@ -106,8 +113,31 @@ def estimate(
     >>> bool(low[1] < 0.1 < high[1])
     True
     >>> result = br.adjust(p_new, rates)
+
+    With labels of 200 random rows of the batch:
+
+    >>> y_new = rng.random(2000) < 0.1  # nobody knows these
+    >>> p_new = predictions(y_new)
+    >>> drawn = br.draw_rows(p_new, 200, random_state=0)
+    >>> rates = br.estimate(p_new, labelled=drawn, y_labelled=y_new[drawn.rows])
+    >>> low, high = rates.bounds()
+    >>> bool(low[1] <= y_new.mean() <= high[1])
+    True
     """
     _check_options(confidence, method, on_refuted)
+    if labelled is not None or y_labelled is not None:
+        return estimate_from_labels(
+            probs_new,
+            labelled,
+            y_labelled,
+            confidence=confidence,
+            probs_val=probs_val,
+            y_val=y_val,
+            classes=classes,
+            columns=columns,
+            from_logits=from_logits,
+            normalize=normalize,
+        )
     source = RowSource(
         probs=probs_new,
         argument="probs_new",
@@ -117,8 +147,6 @@ def estimate(
         normalize=normalize,
         progress=progress,
     )
-    if labelled is not None or y_labelled is not None:
-        return _from_labels(source, labelled, y_labelled, probs_val, y_val, confidence, classes)
     if probs_val is None or y_val is None:
         missing = _PROBS_VAL if probs_val is None else _Y_VAL
         raise BadOption(
@@ -140,22 +168,6 @@ def estimate(
     batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
     _check_overlap(batch, validation)
     return _estimated(batch, validation, names, float(confidence), method, on_refuted)
-
-
-def _from_labels(
-    source: RowSource,
-    labelled: Any,
-    y_labelled: Any,
-    probs_val: Any,
-    y_val: Any,
-    confidence: float,
-    classes: Sequence[Any] | None,
-) -> Rates:
-    """The one place where rates are estimated from labelled rows of the batch itself."""
-    raise BadOption(
-        f"estimates from labelled rows of the batch are not available yet; pass {_PROBS_VAL}= and {_Y_VAL}=",
-        options=[_PROBS_VAL, _Y_VAL],
-    )
 
 
 def _estimated(

@@ -24,7 +24,7 @@ from baserate.support.arrays import FloatArray, IndexArray
 def estimate_from_labels(
     probs_new: Any,
     labelled: Any,
-    y_labelled: ArrayLike,
+    y_labelled: ArrayLike | None,
     *,
     confidence: float = 0.95,
     probs_val: Any = None,
@@ -78,6 +78,9 @@ def estimate_from_labels(
     """
     if not is_number(confidence) or not 0 < float(confidence) < 1:
         raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    if labelled is None or y_labelled is None:
+        missing, given = (LABELLED, Y_LABELLED) if labelled is None else (Y_LABELLED, LABELLED)
+        raise BadOption(f"{missing}= is missing: {given}= needs both", options=[missing, given])
     reading = {"classes": classes, "columns": columns, "from_logits": from_logits, "normalize": normalize}
     batch = read_batch(probs_new, "probs_new", **reading)
     rows = find_rows(labelled, batch)
