@@ -14,12 +14,21 @@ from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_flag
 from baserate.losses.base import Loss
 from baserate.progress import Progress
-from baserate.rates import Rates
+from baserate.rates import Rates, RatesLike
 from baserate.report import write_report
 from baserate.result import saving
 from baserate.result.grouped import GroupedResult
+from baserate.result.grouped_shift_certificate import GroupedShiftCertificate
 from baserate.result.record import Result
-from baserate.solving import apply_group_shifts, apply_shift, solve_again, solve_groups_again
+from baserate.result.shift_certificate import ShiftCertificate
+from baserate.solving import (
+    apply_group_shifts,
+    apply_shift,
+    certify_group_shifts,
+    certify_shift,
+    solve_again,
+    solve_groups_again,
+)
 
 
 class Adjustment(Result):
@@ -128,6 +137,53 @@ class Adjustment(Result):
         )
         flags = {"normalize": as_flag("normalize", normalize), "whole": as_flag("whole", whole)}
         return source, {"from_logits": logits, **flags}
+
+    def certify(
+        self,
+        new_probs: Any,
+        rates: RatesLike,
+        *,
+        sample_weight: ArrayLike | str | None = None,
+        from_logits: bool | None = None,
+        normalize: bool = False,
+        columns: str | Sequence[Any] | None = None,
+        dtype: Any = None,
+        progress: Progress | None = None,
+    ) -> ShiftCertificate:
+        """What the shift guarantees on other rows, without labels, if something is known about their class rates.
+
+        If the rows are adjusted by :meth:`apply`, their mean loss falls by at least ``loss_reduction``. The shift is
+        not fitted again, so this number may be negative: then the loss may rise by at most that much.
+
+        Parameters
+        ----------
+        new_probs, from_logits, normalize, columns, dtype, progress
+            As in :meth:`apply`. Rows are read once, and nothing is written.
+        rates : float, array-like of shape (k,), dict, Series or Rates
+            What is known about the class rates of the new rows, as in :func:`baserate.adjust`.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the mean; for files, the name of a column.
+
+        Returns
+        -------
+        ShiftCertificate
+            Its method ``for_population`` has a bound for rows still to come.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25)
+        >>> round(result.certify([0.2, 0.3, 0.6, 0.9], 0.3).loss_reduction, 3)
+        0.1
+        >>> round(result.certify([0.2, 0.3, 0.6, 0.9], 0.6).loss_reduction, 3)
+        -0.436
+        """
+        source, options = self._new_rows(
+            new_probs, from_logits, normalize, False, columns=columns, dtype=dtype, progress=progress
+        )
+        source = replace(source, sample_weight=sample_weight, writes=False)
+        del options["whole"]
+        return certify_shift(self, source, rates, **options)
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.
@@ -244,6 +300,49 @@ class GroupedAdjustment(GroupedResult, Adjustment):
         )
         source = replace(source, groups=groups)
         return apply_group_shifts(self, source, unseen=unseen, **options)
+
+    def certify(
+        self,
+        new_probs: Any,
+        rates: Any,
+        *,
+        groups: Any = None,
+        unseen: str = "raise",
+        sample_weight: ArrayLike | str | None = None,
+        from_logits: bool | None = None,
+        normalize: bool = False,
+        columns: str | Sequence[Any] | None = None,
+        dtype: Any = None,
+        progress: Progress | None = None,
+    ) -> GroupedShiftCertificate:
+        """What the shifts guarantee on other rows, without labels, if something is known about the rates per group.
+
+        Parameters
+        ----------
+        new_probs, sample_weight, from_logits, normalize, columns, dtype, progress
+            As in :meth:`Adjustment.certify`.
+        rates : Rates, Margins or table
+            What is known about the class rates of the new rows, by the same columns as in the fit. A table is enough if
+            there is one margin; see :meth:`Rates.by`.
+        groups, unseen
+            As in :meth:`apply`.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> rates = br.Rates.by("region", {"north": 0.1, "south": 0.3})
+        >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
+        >>> regions = ["north", "north", "south", "south"]
+        >>> new = result.certify([0.3, 0.5, 0.2, 0.4], {"north": 0.1, "south": 0.2}, groups=regions)
+        >>> new.by_group()["loss_reduction"].round(3).tolist()
+        [0.224, -0.094]
+        """
+        source, options = self._new_rows(
+            new_probs, from_logits, normalize, False, columns=columns, dtype=dtype, progress=progress
+        )
+        source = replace(source, sample_weight=sample_weight, groups=groups, writes=False)
+        del options["whole"]
+        return certify_group_shifts(self, source, rates, unseen=unseen, **options)
 
     def what_if(self, rates: Any) -> GroupedAdjustment:
         """Adjust the same rows to other rates of the same groups.

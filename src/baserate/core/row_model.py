@@ -20,7 +20,7 @@ from baserate.losses.base import NONNEGATIVE, Loss, inner
 from baserate.losses.softened import Softened
 from baserate.rates.sets import RateSet
 from baserate.support.answer_types import FLOAT64, AnswerTypes
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 NO_CURVATURE = np.zeros((0, 0))
 """The curvature of a pass that was not asked for it."""
@@ -42,6 +42,18 @@ class AdjustedRows(NamedTuple):
     dual_points: FloatArray
     exact: FloatArray
     after: FloatArray
+
+
+class _Falls(NamedTuple):
+    """``r_j - shift_j`` of each row and kept class, up to a constant per row; see :meth:`RowModel.shortfall`.
+
+    ``mean`` is its mean under the adjusted row, with what the sum of a rounded row costs.
+    """
+
+    by_class: FloatArray
+    rounding: FloatArray
+    possible: BoolArray
+    mean: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,19 +195,34 @@ class RowModel:
 
         Rows in float32 do not sum to 1 exactly; see :meth:`baserate.losses.base.Loss.cost_of_sum`.
         """
+        falls = self._falls(rows, shift)
+        least = np.where(falls.possible, falls.by_class + falls.rounding, np.inf).min(axis=1)
+        return np.maximum(falls.mean - least, 0.0)
+
+    def surplus(self, rows: AdjustedRows, shift: FloatArray) -> FloatArray:
+        """How far the fall of the loss may be above the dual value, for each row; the counterpart of the shortfall.
+
+        The fall is at most the mean of ``max_j (r_j - shift_j)`` plus ``<shift, t>``. For log loss, nearly all rows
+        have a surplus of 0: the fall depends on the labels only through their rates.
+        """
+        falls = self._falls(rows, shift)
+        most = np.where(falls.possible, falls.by_class - falls.rounding, -np.inf).max(axis=1)
+        return np.maximum(most - falls.mean, 0.0)
+
+    def _falls(self, rows: AdjustedRows, shift: FloatArray) -> _Falls:
         eta = self.loss.link(rows.before) if self.softness else rows.dual_points
         old, new = self.kept(eta), self.kept(self.loss.link(rows.after))
         possible = old > -np.inf
         if self.limit_levels is not None:  # no labels with the wanted rates and a finite loss have the other classes
             possible &= self.kept(rows.after) > 0
         with np.errstate(invalid="ignore"):
-            fall = new - old - shift  # r_j - shift_j, up to a constant per row
+            fall = new - old - shift
             rounding = 8 * _EPS * (np.abs(new) + np.abs(old) + np.abs(shift))
-            least = np.where(possible, fall + rounding, np.inf).min(axis=1)
+        rounding[np.isneginf(fall)] = 0.0  # a class that lost all of its probability, whose loss is infinite
         mean = inner(np.where(possible, fall, 0.0), self.kept(rows.after))
         if rows.after is not rows.exact:
             mean += self.loss.cost_of_sum(rows.before, rows.after)
-        return np.maximum(mean - least, 0.0)
+        return _Falls(fall, rounding, possible, mean)
 
     def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
         """Adjusted rows of raw rows that were not checked yet."""

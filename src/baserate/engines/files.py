@@ -77,7 +77,7 @@ class FilesEngine(Engine):
                 f"{quoted_name(names[0])} is one column of logits, but files need one column per class; convert the "
                 "logits z to probabilities, 1 / (1 + exp(-z))"
             )
-        if source.fitted and source.out is None:
+        if source.fitted and source.writes and source.out is None:
             raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
         return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 

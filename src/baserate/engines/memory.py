@@ -274,7 +274,8 @@ def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
 
 def _check_one_row(source: RowSource) -> None:
     """Raise if a vector of two numbers seems to be meant as the probabilities of one class."""
-    if source.from_logits or source.normalize or not isinstance(source.probs, (list, tuple, np.ndarray)):
+    listed = isinstance(source.probs, (list, tuple, np.ndarray))
+    if source.from_logits or source.normalize or not listed or not len(source.probs):
         return
     values = np.asarray(source.probs) if np.ndim(source.probs[0]) == 0 else None
     if values is not None and values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) > 0.01:

@@ -42,6 +42,8 @@ class RowSource:
         The form of the predictions to which the adjustment was fitted. The columns of a dataframe are expected again.
     one_column : bool
         Whether the adjustment was fitted to one number per row, so that a vector holds many rows.
+    writes : bool
+        Whether the adjusted rows are wanted. Files then need ``out`` to apply a fitted adjustment.
     other_columns : dict
         Further columns of files that will be read, by what they contain: ``{"labels": "y"}``. Opening the files fails
         if one is missing. :meth:`baserate.engines.files.FilesEngine.read_column` reads them.
@@ -66,6 +68,7 @@ class RowSource:
     fitted: bool = False
     fitted_form: Form | None = None
     one_column: bool = False
+    writes: bool = True
     other_columns: Mapping[str, str] = field(default_factory=dict)
     groups: Any = None
     group_keys: tuple[Any, ...] | None = None

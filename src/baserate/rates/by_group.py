@@ -229,9 +229,8 @@ class GroupedRates(Rates):
         sizes = None if batch_size is None else np.broadcast_to(np.asarray(batch_size), (self.n_groups,))
         sets, positions = known.group_sets(sizes), GroupIndex(known.labels)
         at = [positions.find(label) for label in other.labels]
-        return all(
-            sets.of(i).distance(rates) <= ROUNDING for i, rates in zip(at, other.low, strict=True) if i is not None
-        )
+        stated = other._widened()[0]  # with the rest for a class that is not named
+        return all(sets.of(i).distance(rates) <= ROUNDING for i, rates in zip(at, stated, strict=True) if i is not None)
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         raise self._not_supported()

@@ -1,6 +1,8 @@
 """From the arguments of a caller to a result: parse the request, open the rows, fit, and state the guarantee."""
 
 from baserate.solving.apply_groups import apply_group_shifts
+from baserate.solving.certify import certify_shift
+from baserate.solving.certify_groups import certify_group_shifts
 from baserate.solving.grouped import solve_groups, solve_groups_again
 from baserate.solving.predictions import read_predictions
 from baserate.solving.procedures import adjusted, prior_adjusted, requested
@@ -12,6 +14,8 @@ __all__ = [
     "adjusted",
     "apply_group_shifts",
     "apply_shift",
+    "certify_group_shifts",
+    "certify_shift",
     "known_rates",
     "prior_adjusted",
     "read_predictions",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from baserate.engines import open_rows
-from baserate.errors import BadGroups, BadOption, BadProbabilities, Option
+from baserate.core.contracts import Engine, RowPasses
+from baserate.core.row_model import RowModel
+from baserate.errors import BadGroups, BadOption, Option
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.group_combinations import Combinations, numbered
 from baserate.inputs.group_labels import listed_groups
@@ -18,6 +19,7 @@ from baserate.passes import choose_passes
 from baserate.result.grouped import GroupedResult
 from baserate.result.groups import MarginResult
 from baserate.solving.cell_writer import CellWriter
+from baserate.solving.new_rows import open_new_rows
 from baserate.support.arrays import FloatArray, IndexArray
 
 _UNSEEN = Option("unseen", "'pooled'")
@@ -37,36 +39,63 @@ def apply_group_shifts(
     from_logits, normalize, whole
         As in :meth:`baserate.Adjustment.apply`.
     """
-    if unseen not in ("raise", "pooled"):
-        raise BadOption(f"unseen must be 'raise' or 'pooled', not {quoted_name(unseen)}")
-    keys = tuple(dict.fromkeys(key for margin in result.groups.margins for key in margin.keys))
-    rows = open_rows(replace(source, group_keys=keys))
-    k = result.model.n_classes
-    if rows.n_classes != k:
-        raise BadProbabilities(
-            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
-            options=[Option(source.argument)],
-        )
+    cells = open_cells(result, source, unseen=unseen, from_logits=from_logits, normalize=normalize)
+    rows = cells.rows
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
-    combinations = rows.group_combinations()
-    found = [_groups_of(margin, combinations, unseen) for margin in result.groups.margins]
-    shifts = np.sum([_shifts(margin, at) for margin, at in zip(result.groups.margins, found, strict=True)], axis=0)
-    rows = rows.with_cells(np.arange(len(shifts)), len(shifts))
-    reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
-    changes: dict[str, Any] = {"reading": reading, "answer_types": rows.answer_types}
-    passes = choose_passes(replace(result.model, **changes), rows)
-    models = {
-        int(cell): replace(model, **changes)
-        for group, model in result.groups.models.items()
-        for cell in np.flatnonzero(found[0] == group)
-    }
-    rows.write_lazily(CellWriter(passes, shifts, models), passes.block_values)
+    rows.write_lazily(CellWriter(cells.passes, cells.shifts, cells.models), cells.passes.block_values)
     answer = rows.answer()
     if whole:
         assert isinstance(rows.form, Frame)
         return rows.form.wrap_whole(answer)
     return answer if rows.form is None else rows.form.wrap(answer)
+
+
+class NewCells(NamedTuple):
+    """Other rows in cells, each with its shift. A cell is a combination of groups.
+
+    Attributes
+    ----------
+    rows : Engine
+    passes : RowPasses
+    combinations : Combinations
+    margin_shifts : list of arrays of shape (C, k)
+        The shift of each cell in each margin of the result.
+    shifts : array of shape (C, k)
+        Their sums.
+    models : dict
+        The row models of cells that need one of their own.
+    """
+
+    rows: Engine
+    passes: RowPasses
+    combinations: Combinations
+    margin_shifts: list[FloatArray]
+    shifts: FloatArray
+    models: dict[int, RowModel]
+
+
+def open_cells(
+    result: GroupedResult, source: RowSource, *, unseen: str, from_logits: bool, normalize: bool
+) -> NewCells:
+    """Open other rows, and find the shift of each combination of groups."""
+    if unseen not in ("raise", "pooled"):
+        raise BadOption(f"unseen must be 'raise' or 'pooled', not {quoted_name(unseen)}")
+    keys = tuple(dict.fromkeys(key for margin in result.groups.margins for key in margin.keys))
+    source = replace(source, group_keys=keys)
+    rows, model = open_new_rows(result, source, from_logits=from_logits, normalize=normalize)
+    combinations = rows.group_combinations()
+    found = [_groups_of(margin, combinations, unseen) for margin in result.groups.margins]
+    margin_shifts = [_shifts(margin, at) for margin, at in zip(result.groups.margins, found, strict=True)]
+    shifts = np.sum(margin_shifts, axis=0)
+    rows = rows.with_cells(np.arange(len(shifts)), len(shifts))
+    changes: dict[str, Any] = {"reading": model.reading, "answer_types": rows.answer_types}
+    models = {
+        int(cell): replace(own, **changes)
+        for group, own in result.groups.models.items()
+        for cell in np.flatnonzero(found[0] == group)
+    }
+    return NewCells(rows, choose_passes(model, rows), combinations, margin_shifts, shifts, models)
 
 
 def _shifts(margin: MarginResult, groups: IndexArray) -> FloatArray:

@@ -39,7 +39,7 @@ def solve_groups(request: Request, *, keep_rows: bool = True) -> GroupedResult:
 def solve_groups_again(result: GroupedResult, rates: Any, *, keep_rows: bool = True) -> GroupedResult:
     """Adjust the same rows to other rates of the same groups."""
     assert result.source is not None
-    margins = as_margins(rates) if is_grouped(rates) or isinstance(rates, Rates) else _same_table(result, rates)
+    margins = as_margins(rates) if is_grouped(rates) or isinstance(rates, Rates) else same_table(result, rates)
     there = result.source.group_combinations().keys
     if absent := [key for key in margins.keys if key not in there]:
         raise BadGroups(
@@ -51,7 +51,7 @@ def solve_groups_again(result: GroupedResult, rates: Any, *, keep_rows: bool = T
     return solve_groups(request, keep_rows=keep_rows)
 
 
-def _same_table(result: GroupedResult, table: Any) -> Margins:
+def same_table(result: GroupedResult, table: Any) -> Margins:
     """A table for the only margin of a result, with the same options."""
     known = result.certificate.known
     assert isinstance(known, Margins)

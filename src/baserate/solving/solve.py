@@ -12,8 +12,7 @@ from baserate.core.dual import Dual, Survey
 from baserate.core.fit import Fit, fit
 from baserate.core.row_model import kept_classes
 from baserate.core.search import Names, known_solution
-from baserate.engines import open_rows
-from baserate.errors import BadOption, BadProbabilities, BadRates, Option
+from baserate.errors import BadOption, BadRates
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
@@ -22,6 +21,7 @@ from baserate.rates import Rates, RatesLike
 from baserate.rates.sets import RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
+from baserate.solving.new_rows import open_new_rows
 from baserate.solving.request import DEFAULT_STOP, Request, known_rates
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -88,17 +88,9 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
 
 def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool, whole: bool = False) -> Any:
     """Adjust other rows by the shift of a result: one pass, or a lazy one where the engine supports that."""
-    rows = open_rows(source)
-    k = result.model.n_classes
-    if rows.n_classes != k:
-        raise BadProbabilities(
-            f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
-            options=[Option(source.argument)],
-        )
+    rows, model = open_new_rows(result, source, from_logits=from_logits, normalize=normalize)
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
-    reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
-    model = replace(result.model, reading=reading, answer_types=rows.answer_types)
     passes = choose_passes(model, rows)
     rows.write_lazily(partial(passes.write, shift=result.dual_shift, check=True), passes.block_values)
     answer = rows.answer()
