@@ -16,9 +16,11 @@ from baserate.analysis import shifts, theory
 from baserate.analysis.advise import Advice, advise
 from baserate.analysis.compare import compare
 from baserate.analysis.comparison import Comparison
+from baserate.analysis.drift import Drift, drift
 from baserate.analysis.sensitivity import Sensitivity, sensitivity
 from baserate.displays import (
     ComparisonDisplay,
+    DriftDisplay,
     GeometryDisplay,
     GroupRatesDisplay,
     MovementDisplay,
@@ -32,6 +34,9 @@ from baserate.estimation import DrawnRows, draw_rows, estimate
 from baserate.multilabel import MultilabelAdjustment, MultilabelCertificate, adjust_multilabel
 from baserate.rates import Margins, Rates
 from baserate.result.certificate import Certificate
+from baserate.result.grouped_shift_certificate import GroupedShiftCertificate
+from baserate.result.population_certificate import PopulationCertificate
+from baserate.result.shift_certificate import ShiftCertificate
 from baserate.tables import Files
 
 if TYPE_CHECKING:
@@ -50,22 +55,27 @@ __all__ = [
     "Comparison",
     "ComparisonDisplay",
     "DrawnRows",
+    "Drift",
+    "DriftDisplay",
     "Files",
     "GeometryDisplay",
     "GroupRatesDisplay",
     "GroupedAdjustment",
+    "GroupedShiftCertificate",
     "InfeasibleRates",
     "Margins",
     "MovementDisplay",
     "MultilabelAdjustment",
     "MultilabelCertificate",
     "NotConvergedWarning",
+    "PopulationCertificate",
     "RateSensitivityDisplay",
     "Rates",
     "RatesDisplay",
     "ReliabilityDisplay",
     "Sensitivity",
     "SensitivityDisplay",
+    "ShiftCertificate",
     "__version__",
     "additive",
     "adjust",
@@ -74,6 +84,7 @@ __all__ = [
     "advise",
     "compare",
     "draw_rows",
+    "drift",
     "errors",
     "estimate",
     "load",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from baserate.analysis.drift import Drift, drift_of_batch
 from baserate.errors import BaserateError
-from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_flag
 from baserate.losses.base import Loss
 from baserate.progress import Progress
@@ -26,6 +26,7 @@ from baserate.solving import (
     apply_shift,
     certify_group_shifts,
     certify_shift,
+    new_row_source,
     solve_again,
     solve_groups_again,
 )
@@ -115,28 +116,9 @@ class Adjustment(Result):
         >>> result.apply([0.5, 0.5]).round(3)
         array([0.241, 0.759])
         """
-        source, options = self._new_rows(
-            new_probs, from_logits, normalize, whole, columns=columns, out=out, dtype=dtype, progress=progress
-        )
-        return apply_shift(self, source, **options)
-
-    def _new_rows(
-        self, probs: Any, from_logits: bool | None, normalize: bool, whole: bool, **given: Any
-    ) -> tuple[RowSource, dict[str, bool]]:
-        """Rows to which the shift is applied, and how they are read and returned."""
-        logits = self.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
-        source = RowSource(
-            probs=probs,
-            from_logits=logits,
-            argument="new_probs",
-            named_classes=self.classes,
-            fitted=True,
-            fitted_form=self.form,
-            one_column=self.one_column,
-            **given,
-        )
-        flags = {"normalize": as_flag("normalize", normalize), "whole": as_flag("whole", whole)}
-        return source, {"from_logits": logits, **flags}
+        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
+        source = new_row_source(self, new_probs, out=out, progress=progress, **reading)
+        return apply_shift(self, source, whole=as_flag("whole", whole))
 
     def certify(
         self,
@@ -178,12 +160,36 @@ class Adjustment(Result):
         >>> round(result.certify([0.2, 0.3, 0.6, 0.9], 0.6).loss_reduction, 3)
         -0.436
         """
-        source, options = self._new_rows(
-            new_probs, from_logits, normalize, False, columns=columns, dtype=dtype, progress=progress
+        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
+        source = new_row_source(
+            self, new_probs, sample_weight=sample_weight, progress=progress, writes=False, **reading
         )
-        source = replace(source, sample_weight=sample_weight, writes=False)
-        del options["whole"]
-        return certify_shift(self, source, rates, **options)
+        return certify_shift(self, source, rates)
+
+    def drift(self, new_probs: Any, rates: RatesLike, *, tolerance: float = 0.01, **options: Any) -> Drift:
+        """Compare, for new rows: keep this shift, fit again, or do nothing.
+
+        Parameters
+        ----------
+        new_probs, rates
+            As in :meth:`certify`.
+        tolerance : float, default 0.01
+            How much of the guaranteed fall may be given up to avoid a new fit; see :func:`baserate.drift`, which takes
+            a series of batches.
+        **options
+            ``sample_weight``, ``from_logits``, ``normalize`` and ``columns``, as in :meth:`certify`.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25)
+        >>> result.drift([0.2, 0.3, 0.6, 0.9], 0.3)
+        What the old shift guarantees on 1 batch: fall of the mean log loss
+        <BLANKLINE>
+          batch     rows     keep   refit  action
+          new rows     4  +0.1001  0.1203   refit
+        """
+        return drift_of_batch(self, new_probs, rates, tolerance=tolerance, **options)
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
         """Adjust the same rows to other rates, starting from the present shift.
@@ -295,11 +301,9 @@ class GroupedAdjustment(GroupedResult, Adjustment):
             What is done about rows of groups that were not there in the fit: an error, or they get the mean shift of
             all groups, by their weights.
         """
-        source, options = self._new_rows(
-            new_probs, from_logits, normalize, whole, columns=columns, out=out, dtype=dtype, progress=progress
-        )
-        source = replace(source, groups=groups)
-        return apply_group_shifts(self, source, unseen=unseen, **options)
+        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
+        source = new_row_source(self, new_probs, groups=groups, out=out, progress=progress, **reading)
+        return apply_group_shifts(self, source, unseen=unseen, whole=as_flag("whole", whole))
 
     def certify(
         self,
@@ -337,12 +341,11 @@ class GroupedAdjustment(GroupedResult, Adjustment):
         >>> new.by_group()["loss_reduction"].round(3).tolist()
         [0.224, -0.094]
         """
-        source, options = self._new_rows(
-            new_probs, from_logits, normalize, False, columns=columns, dtype=dtype, progress=progress
+        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
+        source = new_row_source(
+            self, new_probs, groups=groups, sample_weight=sample_weight, progress=progress, writes=False, **reading
         )
-        source = replace(source, sample_weight=sample_weight, groups=groups, writes=False)
-        del options["whole"]
-        return certify_group_shifts(self, source, rates, unseen=unseen, **options)
+        return certify_group_shifts(self, source, rates, unseen=unseen)
 
     def what_if(self, rates: Any) -> GroupedAdjustment:
         """Adjust the same rows to other rates of the same groups.

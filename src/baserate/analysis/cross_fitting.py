@@ -130,7 +130,7 @@ def cross_fit(
         rest = rows.at(folds != m)
         rates = with_rates_of(known, rest.targets, rest.weights, occurs) if from_labels else known
         fitted = candidate.fit(rest.probs, rates, sample_weight=rest.weights, **options)
-        applied = apply_shift(fitted, RowSource(probs=rows.probs), from_logits=False, normalize=False)
+        applied = apply_shift(fitted, RowSource(probs=rows.probs))
         contributions = np.stack([one.contributions(applied, rows.targets, rows.weights) for one in measures])
         found.probs[folds == m] = applied[folds == m]
         found.contributions[:, folds == m] = contributions[:, folds == m]

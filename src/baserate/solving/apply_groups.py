@@ -25,9 +25,7 @@ from baserate.support.arrays import FloatArray, IndexArray
 _UNSEEN = Option("unseen", "'pooled'")
 
 
-def apply_group_shifts(
-    result: GroupedResult, source: RowSource, *, unseen: str, from_logits: bool, normalize: bool, whole: bool
-) -> Any:
+def apply_group_shifts(result: GroupedResult, source: RowSource, *, unseen: str, whole: bool) -> Any:
     """Adjust other rows by the shifts of a result: one pass over the groups, and one over the rows.
 
     Parameters
@@ -36,10 +34,10 @@ def apply_group_shifts(
     source : RowSource
     unseen : "raise" or "pooled"
         What is done about groups that were not there in the fit.
-    from_logits, normalize, whole
+    whole : bool
         As in :meth:`baserate.Adjustment.apply`.
     """
-    cells = open_cells(result, source, unseen=unseen, from_logits=from_logits, normalize=normalize)
+    cells = open_cells(result, source, unseen=unseen)
     rows = cells.rows
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
@@ -75,15 +73,13 @@ class NewCells(NamedTuple):
     models: dict[int, RowModel]
 
 
-def open_cells(
-    result: GroupedResult, source: RowSource, *, unseen: str, from_logits: bool, normalize: bool
-) -> NewCells:
+def open_cells(result: GroupedResult, source: RowSource, *, unseen: str) -> NewCells:
     """Open other rows, and find the shift of each combination of groups."""
     if unseen not in ("raise", "pooled"):
         raise BadOption(f"unseen must be 'raise' or 'pooled', not {quoted_name(unseen)}")
     keys = tuple(dict.fromkeys(key for margin in result.groups.margins for key in margin.keys))
     source = replace(source, group_keys=keys)
-    rows, model = open_new_rows(result, source, from_logits=from_logits, normalize=normalize)
+    rows, model = open_new_rows(result, source)
     combinations = rows.group_combinations()
     found = [_groups_of(margin, combinations, unseen) for margin in result.groups.margins]
     margin_shifts = [_shifts(margin, at) for margin, at in zip(result.groups.margins, found, strict=True)]

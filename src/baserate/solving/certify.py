@@ -11,7 +11,7 @@ from baserate.core.fixed_shift import ExcludedClasses, FixedShift, FixedShiftSum
 from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups
 from baserate.inputs.row_source import RowSource
-from baserate.rates import RatesLike, is_grouped
+from baserate.rates import Rates, RatesLike, is_grouped
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.result.population_certificate import RowSample
 from baserate.result.record import Result
@@ -24,9 +24,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _SAME_MEAN = 1e-12  # Means that differ by less are those of the same rows.
 
 
-def certify_shift(
-    result: Result, source: RowSource, rates: RatesLike, *, from_logits: bool, normalize: bool
-) -> ShiftCertificate:
+def certify_shift(result: Result, source: RowSource, rates: RatesLike) -> ShiftCertificate:
     """What the shift of a result guarantees on other rows whose rates are known.
 
     Parameters
@@ -36,16 +34,18 @@ def certify_shift(
         The other rows.
     rates : array-like, dict, Series, number or Rates
         What is known about their rates.
-    from_logits, normalize : bool
-        How they are read.
     """
     if is_grouped(rates):
         raise BadGroups(
             "these are rates per group, but the adjustment has one shift for all rows; pass the rates of all rows, or "
             "certify the rows of each group by themselves"
         )
-    rows, model = open_new_rows(result, source, from_logits=from_logits, normalize=normalize)
-    known = known_rates(rows, rates, names_of_classes(result, rows))
+    rows, model = open_new_rows(result, source)
+    return certify_rows(result, rows, model, known_rates(rows, rates, names_of_classes(result, rows)))
+
+
+def certify_rows(result: Result, rows: Engine, model: RowModel, known: Rates) -> ShiftCertificate:
+    """The same for rows that were opened, which ``model`` adjusts."""
     task = FixedShift(model, result.dual_shift, rows.naming, limits_of_rows(model, result.dual_shift))
     sums = rows.sum(task)
     batch_size = rows.n_rows

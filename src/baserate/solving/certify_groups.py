@@ -32,7 +32,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def certify_group_shifts(
-    result: GroupedResult, source: RowSource, rates: Any, *, unseen: str, from_logits: bool, normalize: bool
+    result: GroupedResult, source: RowSource, rates: Any, *, unseen: str
 ) -> GroupedShiftCertificate:
     """What the shifts of a result guarantee on other rows: one pass over the groups, and one over the rows.
 
@@ -41,7 +41,7 @@ def certify_group_shifts(
     is known may have any rates.
     """
     margins = _same_margins(result, rates)
-    cells = open_cells(result, source, unseen=unseen, from_logits=from_logits, normalize=normalize)
+    cells = open_cells(result, source, unseen=unseen)
     rows = cells.rows
     known = known_rates(rows, margins, names_of_classes(result, rows))
     assert isinstance(known, Margins)

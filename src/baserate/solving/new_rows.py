@@ -10,12 +10,39 @@ from baserate.core.row_model import RowModel
 from baserate.engines import open_rows
 from baserate.errors import BadProbabilities, Option
 from baserate.inputs.row_source import RowSource
+from baserate.inputs.validation import as_flag
 from baserate.result.record import Result
 from baserate.solving.request import class_names
 
 
-def open_new_rows(result: Result, source: RowSource, *, from_logits: bool, normalize: bool) -> tuple[Engine, RowModel]:
+def new_row_source(result: Result, probs: Any, *, from_logits: bool | None = None, **given: Any) -> RowSource:
+    """Rows to which the shift of a result is applied, with the columns of its fit.
+
+    Parameters
+    ----------
+    result : Result
+    probs : object
+    from_logits : bool, optional
+        By default as in the fit.
+    **given
+        Other fields of :class:`RowSource`.
+    """
+    logits = result.model.reading.from_logits if from_logits is None else as_flag("from_logits", from_logits)
+    return RowSource(
+        probs=probs,
+        from_logits=logits,
+        argument="new_probs",
+        named_classes=result.classes,
+        fitted=True,
+        fitted_form=result.form,
+        one_column=result.one_column,
+        **given,
+    )
+
+
+def open_new_rows(result: Result, source: RowSource) -> tuple[Engine, RowModel]:
     """Rows that a shift is applied to, and the model by which they are adjusted."""
+    normalize = as_flag("normalize", source.normalize)
     rows = open_rows(source)
     k = result.model.n_classes
     if rows.n_classes != k:
@@ -23,7 +50,7 @@ def open_new_rows(result: Result, source: RowSource, *, from_logits: bool, norma
             f"{source.argument} has {rows.n_classes} columns, but the adjustment was fitted on {k} classes",
             options=[Option(source.argument)],
         )
-    reading = replace(result.model.reading, from_logits=from_logits, normalize=normalize)
+    reading = replace(result.model.reading, from_logits=source.from_logits, normalize=normalize)
     return rows, replace(result.model, reading=reading, answer_types=rows.answer_types)
 
 

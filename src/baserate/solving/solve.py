@@ -86,9 +86,9 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
     return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
-def apply_shift(result: Result, source: RowSource, *, from_logits: bool, normalize: bool, whole: bool = False) -> Any:
+def apply_shift(result: Result, source: RowSource, *, whole: bool = False) -> Any:
     """Adjust other rows by the shift of a result: one pass, or a lazy one where the engine supports that."""
-    rows, model = open_new_rows(result, source, from_logits=from_logits, normalize=normalize)
+    rows, model = open_new_rows(result, source)
     if whole and not isinstance(rows.form, Frame):
         raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
     passes = choose_passes(model, rows)
