@@ -11,6 +11,7 @@ import click
 
 import baserate
 from baserate.cli.bench import bench
+from baserate.cli.certify import certify
 from baserate.cli.check import check
 from baserate.cli.demo import demo
 from baserate.cli.procedures import advise, compare
@@ -50,5 +51,5 @@ def main(context: click.Context) -> None:
             stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
-for command in (adjust, fit, apply, prior, check, rates, compare, advise, study, bench, demo):
+for command in (adjust, fit, apply, certify, prior, check, rates, compare, advise, study, bench, demo):
     main.add_command(command)

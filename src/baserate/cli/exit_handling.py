@@ -6,6 +6,7 @@
 | 1 | an error; the message says if OUT was written, which it rarely is |
 | 2 | the command line is invalid |
 | 3 | written, but the rates were not reached to the tolerance |
+| 4 | less is guaranteed than was asked for with ``--at-least`` |
 | 130, 143 | stopped by Ctrl-C, by SIGTERM |
 """
 
@@ -28,6 +29,7 @@ from baserate.errors import BaserateError, GroupsWarning, NotConvergedWarning, O
 from baserate.support.text import printable
 
 NOT_CONVERGED = 3
+LESS_GUARANTEED = 4
 
 _DELAY = 0.001  # Seconds until an interrupt is tried again.
 _REPEATED = 1.0  # Seconds after a signal in which further signals count as repetitions of it.
