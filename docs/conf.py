@@ -71,6 +71,8 @@ autosummary_context = {
         "baserate.RateSensitivityDisplay": ("rate-sensitivity.png", "The value of one percentage point of each rate."),
         "baserate.SensitivityDisplay": ("sensitivity.png", "The guarantee against the largest error of a rate."),
         "baserate.ComparisonDisplay": ("comparison.png", "Log loss and Brier score of each procedure."),
+        "baserate.drift": ("drift.png", "The result, drawn by DriftDisplay."),
+        "baserate.DriftDisplay": ("drift.png", "A shift of January, while the prevalence rises."),
         "baserate.GeometryDisplay": ("geometry.png", "One prediction of three classes with both adjustments."),
         **{
             f"baserate.losses.{name}": ("losses.svg", "Adjustment to the same rate for four losses.")

@@ -40,6 +40,24 @@ def wines() -> tuple[np.ndarray, np.ndarray, list[str]]:
     return probs[keep], data.target[keep], [f"wine {name.removeprefix('class_')}" for name in data.target_names]
 
 
+def year() -> br.Drift:
+    """A shift of the first month of a simulated year, in which the prevalence of a disease rises from 10 % to 60 %."""
+    rng = np.random.default_rng(0)
+
+    def month(rate: float) -> tuple[np.ndarray, np.ndarray]:
+        ill = rng.random(2000) < rate
+        return 1 / (1 + np.exp(-1.5 * (rng.normal(size=2000) + 1.5 * ill - 0.75))), ill
+
+    probs, ill = month(0.1)
+    result = br.adjust(probs, ill.mean())
+    batches = []
+    for number, rate in enumerate(np.linspace(0.1, 0.6, 12), start=1):
+        probs, ill = month(rate)
+        survey = br.Rates.from_counts(int(ill[rng.integers(2000, size=400)].sum()), total=400)
+        batches.append((f"2025-{number:02d}", probs, survey))
+    return br.drift(result, batches)
+
+
 def drawn() -> dict[str, Any]:
     """Every display by the name of its picture."""
     probs, y = digits()
@@ -60,6 +78,7 @@ def drawn() -> dict[str, Any]:
         "rate-sensitivity": br.RateSensitivityDisplay.from_adjustment(result),
         "sensitivity": br.SensitivityDisplay.from_predictions(probs, rates),
         "comparison": br.ComparisonDisplay.from_predictions(probs, y, rates, old_rates=np.full(10, 0.1)),
+        "drift": br.DriftDisplay(year()).plot(),
         "geometry": br.GeometryDisplay.from_predictions(cellar[few], shares, classes=names),
         "geometry-two-rows": br.GeometryDisplay.from_predictions([[0.9, 0.1], [0.3, 0.7]], [0.75, 0.25]),
     }

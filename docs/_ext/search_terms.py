@@ -42,6 +42,7 @@ TERMS = {
     "multilabel": ["multi-label", "multilabel"],
     "zeros": ["zeros", "logits"],
     "uncertain-rates": ["bounds", "confidence"],
+    "fixed-shift": ["certify", "drift", "fixed shift", "old shift"],
     "groups": ["groups", "per group", "margins"],
     "comparing": ["labelled rows"],
     "comparison": ["QuaPy", "probcal", "POT", "netcal"],

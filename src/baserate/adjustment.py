@@ -81,8 +81,8 @@ class Adjustment(Result):
     ) -> Any:
         """Adjust other rows by the same shift.
 
-        Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a lower loss. Use it for rows
-        from the same population.
+        The certificate of the fit does not hold for other rows: neither their mean nor a lower loss. Use it for rows
+        from the same population, and :meth:`certify` to see what is guaranteed for them.
 
         Parameters
         ----------
@@ -186,8 +186,8 @@ class Adjustment(Result):
         >>> result.drift([0.2, 0.3, 0.6, 0.9], 0.3)
         What the old shift guarantees on 1 batch: fall of the mean log loss
         <BLANKLINE>
-          batch     rows     keep   refit  action
-          new rows     4  +0.1001  0.1203   refit
+          batch     rows     keep    refit  action
+          new rows     4  +0.1001  +0.1203   refit
         """
         return drift_of_batch(self, new_probs, rates, tolerance=tolerance, **options)
 
@@ -288,8 +288,8 @@ class GroupedAdjustment(GroupedResult, Adjustment):
     ) -> Any:
         """Adjust other rows by the shifts of their groups.
 
-        Nothing is guaranteed for rows other than the fitted ones: neither their means nor a lower loss. Use it for rows
-        of the same groups from the same population.
+        The certificate of the fit does not hold for other rows: neither their means nor a lower loss. Use it for rows
+        of the same groups from the same population, and :meth:`certify` to see what is guaranteed for them.
 
         Parameters
         ----------

@@ -27,7 +27,6 @@ from baserate.solving import (
     open_new_rows,
     solve,
 )
-from baserate.support.numbers import format_column
 from baserate.support.summary import Summary, Table
 
 KEEP, REFIT, NOTHING = "keep", "refit", "nothing"
@@ -82,9 +81,9 @@ class Drift:
     >>> br.drift(result, months)
     What the old shift guarantees on 2 batches: fall of the mean log loss
     <BLANKLINE>
-      batch  rows     keep   refit   action
-      May       4  +0.2112  0.2115     keep
-      June      4  -0.3293  0.0000  nothing
+      batch  rows     keep    refit   action
+      May       4  +0.2112  +0.2115     keep
+      June      4  -0.3293  +0.0000  nothing
     """
 
     batches: tuple[DriftBatch, ...]
@@ -153,8 +152,8 @@ class Drift:
             {
                 "batch": [class_name(name) for name in columns["batch"]],
                 "rows": [f"{n:,}" for n in columns["n_rows"]],
-                "keep": format_column(columns["keep"], signed=True),
-                "refit": format_column(columns["refit"]),
+                "keep": [f"{value:+.4f}" for value in columns["keep"]],
+                "refit": [f"{value:+.4f}" for value in columns["refit"]],
                 "action": columns["action"],
             }
         )

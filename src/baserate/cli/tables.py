@@ -107,8 +107,8 @@ Example:
 def apply(source: tuple[str, ...], shift: str, out: str, unseen: str, **given: Any) -> None:
     """Adjust new rows by a saved shift, in one pass.
 
-    Nothing is guaranteed for rows other than the fitted ones: neither their mean nor a lower loss. Use it for rows from
-    the same population. IN and OUT are as in baserate adjust.
+    The guarantee of the fit does not hold for other rows: neither their mean nor a lower loss. Use it for rows from the
+    same population. baserate certify says what is guaranteed for them. IN and OUT are as in baserate adjust.
     """
     with handled_errors(_UNCHANGED, out):
         call, result = Invocation(source, **given), load(shift)
