@@ -128,7 +128,8 @@ def row_bounds(model: RowModel, rows: AdjustedRows, shift: FloatArray) -> tuple[
         return nothing, nothing
     a = model.kept(rows.after)
     value = model.divergence(rows) - a @ shift
-    return value - model.shortfall(rows, shift), value + model.surplus(rows, shift)
+    shortfall, surplus = model.shortfall_and_surplus(rows, shift)
+    return value - shortfall, value + surplus
 
 
 @dataclass(frozen=True, eq=False)

@@ -195,19 +195,17 @@ class RowModel:
 
         Rows in float32 do not sum to 1 exactly; see :meth:`baserate.losses.base.Loss.cost_of_sum`.
         """
-        falls = self._falls(rows, shift)
-        least = np.where(falls.possible, falls.by_class + falls.rounding, np.inf).min(axis=1)
-        return np.maximum(falls.mean - least, 0.0)
+        return _shortfall(self._falls(rows, shift))
 
-    def surplus(self, rows: AdjustedRows, shift: FloatArray) -> FloatArray:
-        """How far the fall of the loss may be above the dual value, for each row; the counterpart of the shortfall.
+    def shortfall_and_surplus(self, rows: AdjustedRows, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How far the fall of the loss may be below and above the dual value, for each row.
 
         The fall is at most the mean of ``max_j (r_j - shift_j)`` plus ``<shift, t>``. For log loss, nearly all rows
         have a surplus of 0: the fall depends on the labels only through their rates.
         """
         falls = self._falls(rows, shift)
         most = np.where(falls.possible, falls.by_class - falls.rounding, -np.inf).max(axis=1)
-        return np.maximum(most - falls.mean, 0.0)
+        return _shortfall(falls), np.maximum(most - falls.mean, 0.0)
 
     def _falls(self, rows: AdjustedRows, shift: FloatArray) -> _Falls:
         eta = self.loss.link(rows.before) if self.softness else rows.dual_points
@@ -254,6 +252,11 @@ class RowModel:
                 wanted=1.0,
                 options=[_ZEROS],
             )
+
+
+def _shortfall(falls: _Falls) -> FloatArray:
+    least = np.where(falls.possible, falls.by_class + falls.rounding, np.inf).min(axis=1)
+    return np.maximum(falls.mean - least, 0.0)
 
 
 def is_bounded(loss: Loss, requested: bool) -> bool:
