@@ -128,6 +128,13 @@ def test_what_is_known_about_the_population_enters_the_bound() -> None:
     assert "confidence" in exact._repr_html_()
 
 
+def test_equal_weights_are_no_weights() -> None:
+    rng = np.random.default_rng(5)
+    result, p = br.adjust(rng.beta(1, 2, size=500), 0.2), rng.beta(1, 2, size=300)
+    plain, weighted = result.certify(p, 0.2), result.certify(p, 0.2, sample_weight=np.full(300, 7.0))
+    assert weighted.for_population().loss_reduction == pytest.approx(plain.for_population().loss_reduction)
+
+
 def test_a_shift_of_zero_changes_nothing_for_a_population() -> None:
     result = br.adjust([0.2, 0.4], br.Rates.between(None, None))
     assert result.certify([0.3, 0.5], 0.9).for_population().loss_reduction == pytest.approx(0.0, abs=1e-8)
