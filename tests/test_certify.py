@@ -215,7 +215,7 @@ def test_a_class_that_the_shift_excludes_makes_an_infinite_loss_possible() -> No
     assert certificate.loss_reduction == -np.inf
     assert certificate.infinite == ("c",)
     assert "may become infinite" in repr(certificate)
-    assert "c may occur, but get probability 0" in repr(certificate)
+    assert "the shift gives probability 0 to classes that may occur: c" in repr(certificate)
     assert np.isfinite(result.certify(p, {"a": 0.5, "b": 0.5, "c": 0.0}).loss_reduction)
 
 

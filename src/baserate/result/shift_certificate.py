@@ -180,9 +180,10 @@ def promise(fall: float, condition: str, loss: str, infinite: tuple[Any, ...]) -
     """By how much the loss falls, or may rise, and under which condition."""
     if not np.isneginf(fall):
         return guarantee(fall, condition, loss)
-    names = ", ".join(class_name(name) for name in infinite)
-    classes = f": {names} may occur, but get probability 0" if infinite else ""
-    return f"mean {loss} may become infinite, {condition}, because the shift excludes classes in some rows{classes}"
+    names = f": {', '.join(class_name(name) for name in infinite)}" if infinite else ""
+    return (
+        f"mean {loss} may become infinite, {condition}; the shift gives probability 0 to classes that may occur{names}"
+    )
 
 
 def _most(least: float, largest: float) -> list[str]:
