@@ -128,6 +128,10 @@ def test_what_is_known_about_the_population_enters_the_bound() -> None:
     assert "confidence" in exact._repr_html_()
 
 
+def test_numbers_below_their_limit_give_no_bound() -> None:
+    assert np.isnan(bet_sums(np.array([0.5, -0.1]), 0, (0.0, 1.0)).counts).all()
+
+
 def test_equal_weights_are_no_weights() -> None:
     rng = np.random.default_rng(5)
     result, p = br.adjust(rng.beta(1, 2, size=500), 0.2), rng.beta(1, 2, size=300)

@@ -76,8 +76,6 @@ def _part(start: int, n_rows: int) -> IndexArray:
 def lower_mean_bound(sums: BetSums, limits: tuple[float, float], alpha: float) -> float:
     """A number that the mean of the population exceeds with a probability of at least ``1 - alpha``."""
     low, high = limits
-    if np.isnan(sums.counts).any():
-        return -np.inf
     points = np.linspace(0.0, 1.0, N_BINS + 1)
     bets = _bets(sums.counts, points, alpha)
     counts = sums.counts

@@ -111,6 +111,10 @@ class RowSample(NamedTuple):
         if self.refusal:
             raise BaserateError(f"nothing can be guaranteed for a population: {self.refusal}")
         assert self.bets is not None
+        if np.isnan(self.bets.counts).any():
+            raise BaserateError(
+                f"nothing can be guaranteed for a population: {loss!r} is not computed precisely enough"
+            )
         assert self.limits is not None
         alpha_rows, known = _split(known, 1.0 - level)
         rate_set = known.rate_set(None)
