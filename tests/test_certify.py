@@ -227,6 +227,13 @@ def test_labels_that_were_impossible_before_are_not_considered() -> None:
     assert result.certify(p, open_rates).loss_reduction == pytest.approx(exact.loss_reduction)
 
 
+def test_a_row_that_allows_only_excluded_classes_is_refused_as_by_apply() -> None:
+    result = br.adjust([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], [0.5, 0.5, 0.0])
+    for call in (result.apply, lambda p: result.certify(p, [0.5, 0.5, 0.0])):
+        with pytest.raises(br.InfeasibleRates, match="row 1 gives probability only to classes whose rate is 0"):
+            call([[0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
+
+
 def test_a_limit_at_infinity_is_certified_only_where_its_rates_are_reached_again() -> None:
     p = np.array([[0.5, 0.5, 0.0], [0.5, 0.3, 0.2], [0.0, 0.4, 0.6], [0.3, 0.6, 0.1]])
     result = br.adjust(p, [0.75, 0.0625, 0.1875])  # class 0 needs all three rows that allow it

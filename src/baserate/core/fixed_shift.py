@@ -110,8 +110,9 @@ def _weighted(weights: FloatArray, values: FloatArray) -> FloatArray:
 def adjusted_rows(model: RowModel, shift: FloatArray, block: Block, naming: Naming) -> AdjustedRows:
     """Rows that were not checked yet, and what ``Adjustment.apply`` returns for them."""
     model.reading.check(block.rows, block.start, naming)
+    if not model.keeps_all_classes:  # before the row map, which needs a class that is possible
+        model.check_support(model.kept(model.read(block.rows)[1]), block.start, naming)
     rows = model.adjusted(block.rows, shift)
-    model.check_support(model.kept(rows.dual_points), block.start, naming)
     undefined = np.flatnonzero(np.isnan(rows.exact).any(axis=1))
     if undefined.size:
         row = naming.row(block.start + int(undefined[0]))
