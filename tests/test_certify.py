@@ -144,7 +144,7 @@ def test_no_possible_labels_do_worse_after_an_unbounded_adjustment(loss: Loss, k
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("loss", "k"), [one for one in ALL_LOSSES if one[1] == 3], ids=loss_id)
 def test_the_guarantee_holds_for_rounded_predictions(loss: Loss, k: int, dtype: str) -> None:
-    for seed in range(number_of_cases(8)):
+    for seed in range(number_of_cases(40)):
         rng = np.random.default_rng(seed)
         result, p = fitted(rng, loss, k), predictions(rng, k, N).astype(dtype)
         assert_never_above(result, p, rng.multinomial(N, np.ones(k) / k) / N, normalize=True)

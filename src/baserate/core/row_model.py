@@ -205,7 +205,10 @@ class RowModel:
         """
         falls = self._falls(rows, shift)
         most = np.where(falls.possible, falls.by_class - falls.rounding, -np.inf).max(axis=1)
-        return _shortfall(falls), np.maximum(most - falls.mean, 0.0)
+        surplus = np.maximum(most - falls.mean, 0.0)
+        if rows.after is not rows.exact:  # ``cost_of_sum`` may be too large by this, which is safe for the shortfall
+            surplus += np.abs(rows.after.sum(axis=1) - 1.0)
+        return _shortfall(falls), surplus
 
     def _falls(self, rows: AdjustedRows, shift: FloatArray) -> _Falls:
         eta = self.loss.link(rows.before) if self.softness else rows.dual_points
