@@ -359,3 +359,19 @@ def small() -> br.Adjustment:
 def test_messages_on_bad_input(call: Any, message: str) -> None:
     with pytest.raises(br.BaserateError, match=message):
         call()
+
+
+def test_rates_that_were_estimated_for_one_batch_are_refused_for_another_of_the_same_size() -> None:
+    rng = np.random.default_rng(0)
+
+    def predictions(n: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.random(n) < rate
+        return 1 / (1 + np.exp(-rng.normal(4.0 * y - 2.0))), y
+
+    (validation, y), (old, _), (new, _) = predictions(500, 0.5), predictions(400, 0.2), predictions(400, 0.2)
+    rates = br.estimate(old, probs_val=validation, y_val=y)
+    result = br.adjust(old, rates)
+    assert result.certify(old, rates).loss_reduction == pytest.approx(result.certificate.loss_reduction)
+    with pytest.raises(br.errors.BadRates, match="estimated for other predictions"):
+        result.certify(new, rates)
+    result.certify(new, br.estimate(new, probs_val=validation, y_val=y))

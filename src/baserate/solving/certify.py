@@ -48,6 +48,7 @@ def certify_rows(result: Result, rows: Engine, model: RowModel, known: Rates) ->
     """The same for rows that were opened, which ``model`` adjusts."""
     task = FixedShift(model, result.dual_shift, rows.naming, limits_of_rows(model, result.dual_shift))
     sums = rows.sum(task)
+    known.check_batch(sums.before)
     batch_size = rows.n_rows
     if known.certainty is not None and rows.weighted:  # as many rows of equal weight vary as much by chance
         batch_size = max(int((1 + 1e-9) / float(sums.squared_weights)), 1)
