@@ -161,12 +161,12 @@ def _code_whole_numbers(array: NDArray[Any]) -> CodedValues:
         found, codes = np.unique(array, return_inverse=True)
         return CodedValues(found.tolist(), codes.astype(np.intp))
     # Not np.unique: sorting ten million numbers takes longer than all the rest.
-    at = (array.astype(np.int64) - low).astype(np.intp)
+    at = (array.astype(np.int64, copy=False) - low).astype(np.intp, copy=False)
     present = np.zeros(high - low + 1, dtype=bool)
     present[at] = True
-    numbers = np.cumsum(present) - 1
     values = (np.flatnonzero(present) + low).tolist()
-    return CodedValues([bool(v) for v in values] if array.dtype.kind == "b" else values, numbers[at])
+    codes = at if len(values) == len(present) else (np.cumsum(present) - 1)[at]
+    return CodedValues([bool(v) for v in values] if array.dtype.kind == "b" else values, codes)
 
 
 def _code_objects(array: NDArray[Any]) -> CodedValues:

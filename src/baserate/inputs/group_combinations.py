@@ -48,7 +48,7 @@ class Combinations(NamedTuple):
         cls, keys: Sequence[Any], columns: Sequence[CodedValues], all_rows: int, weights: FloatArray | None
     ) -> tuple[Combinations, IndexArray]:
         """The combinations of rows in memory, and the number of the combination of each row."""
-        codes, at = numbered([column.codes for column in columns], all_rows)
+        codes, at = _numbered_values(columns) or numbered([column.codes for column in columns], all_rows)
         n_rows = np.bincount(at, minlength=len(codes))
         weight, squared = n_rows / n_rows.sum(), n_rows / float(n_rows.sum()) ** 2
         if weights is not None:
@@ -169,6 +169,16 @@ def numbered(columns: Sequence[IndexArray] | IndexArray, n_rows: int) -> tuple[I
     first = np.empty(n_numbers, dtype=np.intp)
     first[numbers] = np.arange(n_rows)  # some row of each combination
     return np.stack([*(column[first] for column in columns), first], axis=1)[:, :-1], numbers
+
+
+def _numbered_values(columns: Sequence[CodedValues]) -> tuple[IndexArray, IndexArray] | None:
+    """The same for one column whose values all occur and are never missing: its codes are the numbers already."""
+    if len(columns) != 1 or columns[0].codes.min(initial=0) < 0:
+        return None
+    n_values, codes = len(columns[0].values), columns[0].codes
+    occurs = np.zeros(n_values, dtype=bool)
+    occurs[codes] = True
+    return (np.arange(n_values)[:, None], codes) if occurs.all() else None
 
 
 def _dense_numbers(keys: IndexArray, bound: int) -> tuple[IndexArray, int]:

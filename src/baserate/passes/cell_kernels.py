@@ -157,6 +157,25 @@ def _finish_log(a, z, log_z, spare, z_bits, spare_bits):
 
 
 @_part
+def _normalise(a, z):
+    """The same without the logarithms."""
+    k, lanes = a.shape
+    for r in range(lanes):
+        z[r] = 0.0
+    for c in range(k):
+        for r in range(lanes):
+            z[r] += a[c, r]
+    n_out_of_range = 0
+    for r in range(lanes):
+        n_out_of_range += not (z[r] > _SMALL and z[r] < _LARGE)
+        z[r] = 1.0 / z[r]
+    for c in range(k):
+        for r in range(lanes):
+            a[c, r] *= z[r]
+    return n_out_of_range == 0
+
+
+@_part
 def _lift_log(tile, a, z, allowed):
     """Replace entries that underflowed by the smallest number, as in ``_log_pass``; False if digits were lost."""
     n_lost = 0
@@ -509,15 +528,24 @@ def _scatter(a, order, keep, n_kept, rows):
 
 @_part
 def _group_pass_log(tile, a, w, lane, bits, spare_bits, prepared, centre, todo, mean, edges, sums, rounded):
-    """One pass over a group in a tile, for log loss; False if it cannot compute the pass."""
+    """One pass over a group in a tile, for log loss; False if it cannot compute the pass.
+
+    The logarithms take half of the time of a pass, so only the last one computes the value of the dual function. The
+    other ones state an unlimited rounding error of the value, and ``_advance`` then compares slopes.
+    """
     k, m = a.shape
     for c in range(k):
         for r in range(m):
             a[c, r] = tile[c, r] * prepared[c]
     z, log_z = lane[0], lane[1]
-    if not _finish_log(a, z, log_z, lane[2], bits, spare_bits):
-        return False
-    _values_of_run(log_z, w, 0, m, centre, sums)
+    if todo & WRITE:
+        if not _finish_log(a, z, log_z, lane[2], bits, spare_bits):
+            return False
+        _values_of_run(log_z, w, 0, m, centre, sums)
+    else:
+        if not _normalise(a, z):
+            return False
+        sums[VALUE], sums[SIZE] = -1.0, np.inf
     if todo & WRITE:
         n_lost = 0
         for c in range(k):

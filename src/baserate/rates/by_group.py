@@ -144,7 +144,9 @@ class GroupedRates(Rates):
         return resolved
 
     def take(self, which: IndexArray) -> Self:
-        """These rates for some of the groups only."""
+        """These rates for some of the groups only, whose numbers increase."""
+        if len(which) == self.n_groups:
+            return self
         new = {int(old): i for i, old in enumerate(which)}
         own = {new[i]: rates for i, rates in self.own.items() if i in new}
         return replace(
@@ -352,8 +354,7 @@ class GroupedRates(Rates):
             low[at] = high[at] = np.where(np.abs(rest) <= ROUNDING, 0.0, rest)
         complete = ~np.isnan(low).any(axis=1) & (low == high).all(axis=1) & (low >= 0).all(axis=1)
         if not self.rounding and complete.any():
-            labels = [self.labels[i] for i in np.flatnonzero(complete)]
-            low[complete] = high[complete] = rescaled(low[complete], self.keys, labels)
+            low[complete] = high[complete] = rescaled(low, complete, self.keys, self.labels)
         low = np.where(np.isnan(low), 0.0, np.maximum(low - self.rounding, 0.0))
         high = np.where(np.isnan(high), 1.0, np.minimum(high + self.rounding, 1.0))
         return low, high

@@ -90,13 +90,15 @@ def check_range(low: FloatArray, high: FloatArray, keys: Sequence[Any], labels: 
         raise BadRates(f"the lower bound of {place} ({low[i, j]:g}) is above the upper bound ({high[i, j]:g}){more}")
 
 
-def rescaled(rates: FloatArray, keys: Sequence[Any], labels: Sequence[Label]) -> FloatArray:
-    """Exact rates of all classes that sum to 1 in each group, up to rounding."""
+def rescaled(all_rates: FloatArray, complete: BoolArray, keys: Sequence[Any], labels: Sequence[Label]) -> FloatArray:
+    """The exact rates of the groups whose rates are complete. They sum to 1 in each group, up to rounding."""
+    rates = all_rates[complete]
     sums = rates.sum(axis=1)
     if (bad := np.abs(sums - 1.0) > _SUM_TOLERANCE).any():
         i, more = int(bad.argmax()), f" ({int(bad.sum()):,} groups do not sum to 1)" if bad.sum() > 1 else ""
+        group = labels[int(np.flatnonzero(complete)[i])]
         raise BadRates(
-            f"the rates of {quoted_group(keys, labels[i])} sum to {sums[i]:.6g}, not 1{more}; divide each row by its "
+            f"the rates of {quoted_group(keys, group)} sum to {sums[i]:.6g}, not 1{more}; divide each row by its "
             f"sum, or pass {ROUND} if the table was rounded",
             options=[ROUND],
         )

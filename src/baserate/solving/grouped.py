@@ -154,6 +154,6 @@ def _margin(found: GroupDesign, fitted: CellFit, m: int) -> MarginResult:
 def _mean_of_groups(found: GroupDesign, fitted: CellFit, m: int, means: FloatArray) -> FloatArray:
     """The mean over the rows of each group, from the means of its cells."""
     weight = found.weight[m]
-    sums = np.zeros((len(weight), means.shape[1]))
-    np.add.at(sums, found.design.members[m], fitted.weights[:, None] * np.nan_to_num(means))
+    of_cells = fitted.weights[:, None] * np.nan_to_num(means)
+    sums = np.stack([sum_by(found.design.members[m], column, len(weight)) for column in of_cells.T], axis=1)
     return np.divide(sums, weight[:, None], out=np.full_like(sums, np.nan), where=weight[:, None] > 0)

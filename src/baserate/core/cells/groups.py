@@ -54,7 +54,7 @@ class GroupLayout:
     @cached_property
     def is_partition(self) -> bool:
         """Whether there is one margin, and each of its groups is one cell."""
-        return len(self.numbers) == 1 and len(np.unique(self.numbers[0])) == self.design.n_cells
+        return len(self.numbers) == 1 and bool((np.bincount(self.numbers[0], minlength=1) <= 1).all())
 
     @cached_property
     def matrix(self) -> Any:
@@ -205,14 +205,23 @@ class Groups:
     @cached_property
     def free(self) -> BoolArray:
         """Which shifts may differ from 0, shape (G, k): those of known groups, for classes that some cell allows."""
-        return np.asarray((self.transposed @ self.allowed.astype(np.float64) > 0) & self.known[:, None])
+        return (self.sum(self.allowed.astype(np.float64)) > 0) & self.known[:, None]
 
     def cell_shifts(self, shifts: FloatArray) -> FloatArray:
         """The shift of each cell, shape (C, k), from those of the groups; -inf for classes that are not allowed."""
-        return np.where(self.allowed, self.matrix @ shifts, -np.inf)
+        if self.layout.is_partition:
+            of_cells = np.where(self.known[:, None], shifts, 0.0)[self.numbers[0]]
+        else:
+            of_cells = self.matrix @ shifts
+        return np.where(self.allowed, of_cells, -np.inf)
 
     def sum(self, of_cells: FloatArray) -> FloatArray:
         """The sum over the cells of each known group; 0 for the others."""
+        if self.layout.is_partition:  # which needs no sparse matrix
+            sums = np.zeros((self.n_groups, *of_cells.shape[1:]))
+            sums[self.numbers[0]] = of_cells
+            sums[~self.known] = 0.0
+            return sums
         flat = of_cells.reshape(len(of_cells), -1)
         return np.asarray(self.transposed @ flat).reshape(self.n_groups, *of_cells.shape[1:])
 
