@@ -147,8 +147,7 @@ class FilesEngine(Engine):
             for placed, rows, sums in self._run(work, None):
                 staged.write(placed.part, rows)
                 self.progress.rows(placed.piece.n_rows)
-                if placed.piece.n_rows:
-                    yield sums
+                yield from sums
 
     def answer(self) -> Any:
         if self._staged is None or self._table.destination is None:
@@ -310,7 +309,8 @@ class FilesEngine(Engine):
 
     def _adjusted(
         self, placed: PlacedPiece, task: Callable[[Block], WrittenBlock], block_values: int
-    ) -> tuple[tuple[pa.Table, FloatArray], Any]:
+    ) -> tuple[tuple[pa.Table, FloatArray], list[Any]]:
+        """The rows of a piece, their adjusted form, and the sums of each of its blocks."""
         import pyarrow as pa
 
         batches = list(placed.piece.read())
@@ -322,7 +322,7 @@ class FilesEngine(Engine):
             at = block.start - placed.start
             answer[at : at + len(rows)] = rows
             parts.append(sums)
-        return (table, answer), total(parts) if parts else ()
+        return (table, answer), parts
 
 
 class _Sample:

@@ -7,6 +7,7 @@ adjusts its partitions when it is computed, so adjusted rows are not transferred
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -101,8 +102,7 @@ class DaskEngine(Engine):
 
     def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         self._answer = PickledTask(_pickled(task), block_values)
-        parts = self._run(workers.written_sums, *self._answer)
-        return (part for part in parts if part is not None)
+        return itertools.chain.from_iterable(self._run(workers.written_sums, *self._answer))
 
     def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         self._answer = PickledTask(_pickled(task), block_values)

@@ -102,10 +102,13 @@ def all_results(task: bytes, part: Any, weights: Any, finder: Any, place: Place,
 
 
 @returns_errors
-def written_sums(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> Any:
-    """The sums of a task that also returns rows; the rows are computed again when they are needed."""
+def written_sums(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> list[Any]:
+    """The sums of a task that also returns rows, for the blocks of a partition.
+
+    The rows are computed again when they are needed.
+    """
     run = pickle.loads(task)
-    return _total(_results(lambda block: run(block).sums, part, weights, finder, place, block_values))
+    return list(_results(lambda block: run(block).sums, part, weights, finder, place, block_values))
 
 
 def _total(parts: Iterator[Any]) -> Any:
