@@ -62,3 +62,32 @@ def test_groups_of_dask_dataframes_with_large_partitions(frame: pd.DataFrame, mo
     rows = result.probs.compute()
     for key in ("site", "day"):
         np.testing.assert_allclose(group_means(rows, frame, key), np.tile([0.5, 0.3, 0.2], (len(set(frame[key])), 1)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"), [("log", {"rounding": 0.02}), ("brier", {"rounding": 0.02}), ("spherical", {})]
+)
+def test_many_groups_that_need_the_general_method_are_solved_like_single_ones(
+    loss: str, options: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(6)
+    p, group = rng.dirichlet([2, 1, 1], 3000), rng.integers(300, size=3000)
+    table = pd.DataFrame(rng.dirichlet([3, 3, 3], 3000)).groupby(group).mean()
+    result = br.adjust(p, br.Rates.by("group", table, **options), groups=group, loss=loss)
+    assert result.converged
+    certified = result.by_group().groupby("group")["certified"].first()
+    for name in (0, 17, 299):
+        rates = table.loc[name].to_numpy()
+        known = br.Rates.between(rates - 0.02, rates + 0.02) if options else rates
+        alone = br.adjust(p[group == name], known, loss=loss)
+        np.testing.assert_allclose(result.probs[group == name], alone.probs, atol=1e-8)
+        assert certified[name] == pytest.approx(alone.certificate.loss_reduction, abs=1e-9)
+
+
+def test_groups_may_be_arrays_of_pyarrow() -> None:
+    import pyarrow as pa
+
+    names, known = ["b", "a", "b", "a"], br.Rates.by("g", {"a": 0.2, "b": 0.4})
+    expected = br.adjust([0.1, 0.2, 0.3, 0.4], known, groups=names).probs
+    for column in (pa.array(names), pa.chunked_array([names]), pa.array(names).dictionary_encode()):
+        np.testing.assert_array_equal(br.adjust([0.1, 0.2, 0.3, 0.4], known, groups=column).probs, expected)

@@ -80,7 +80,11 @@ def code_values(column: Any) -> CodedValues:
     if hasattr(column, "cat") and hasattr(column.cat, "codes"):  # categories of pandas are codes already
         values = [plain_label(value) for value in column.cat.categories]
         return without_missing(values, np.asarray(column.cat.codes, dtype=np.intp))
-    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if hasattr(column, "dictionary_decode"):  # a dictionary of pyarrow
+        column = column.dictionary_decode()
+    # Not to_numpy for arrays of pyarrow, which does not copy, and so cannot convert text.
+    by_name = hasattr(column, "to_numpy") and not hasattr(column, "to_pylist")
+    array = np.asarray(column.to_numpy() if by_name else column)
     if array.dtype.kind in "iub" and array.size:
         return _code_whole_numbers(array)
     if array.dtype.kind in "fmMS":

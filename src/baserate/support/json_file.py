@@ -44,7 +44,9 @@ RATES = JsonFormat("baserate.rates", 1, "set of class rates", "Rates.save")
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any], of: JsonFormat = ADJUSTMENT) -> None:
     """Write fields to a JSON file, together with a format name, a version and a checksum."""
     document = {"format": of.name, "version": of.version, "checksum": _checksum(fields), **fields}
-    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    # One line per number is easy to read, but for thousands of groups it takes seconds. Then each field is one line.
+    lines = (f" {json.dumps(name)}: {_dumps(value, None)}" for name, value in document.items())
+    text = "{\n" + ",\n".join(lines) + "\n}\n" if "groups" in fields else _dumps(document, 1) + "\n"
     with write_atomically(path) as file:
         # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
         # that "backslashreplace" writes. Not ensure_ascii=True: it would also escape all other names.
@@ -84,6 +86,10 @@ def _fields(data: bytes, path: str | os.PathLike[str], of: JsonFormat) -> dict[s
     if document.get("checksum") != _checksum(fields):
         raise BadFile(f"{path} was changed after it was saved: its checksum does not match; save the {of.what} again")
     return fields
+
+
+def _dumps(value: Any, indent: int | None) -> str:
+    return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:

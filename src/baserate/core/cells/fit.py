@@ -22,6 +22,7 @@ from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
 _CACHE = 1 << 18  # Bytes of sums over cells that stay in the cache while rows of any cell are added.
+_MANY_GROUPS = 200  # More groups with bounds are solved at the same time.
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -111,13 +112,31 @@ def fit_cells(dual: CellDual, stop: Stop, names: Names = None, *, keep_rows: boo
             if rows is None:
                 fitted = _fit_sorted(dual, stop, names, counted, keep_rows=keep_rows)
             else:
-                fitted = _fit_apart(dual, rows, stop, names, keep_rows=keep_rows)
+                fitted = _fit_many(dual, stop, names, counted, keep_rows=keep_rows) or _fit_apart(
+                    dual, rows, stop, names, keep_rows=keep_rows
+                )
         except (BadProbabilities, InfeasibleRates):
             dual.survey()  # raises first, with the number of the row in the order of the caller, if a row is the reason
             raise
     if not fitted.converged:
         _warn_not_converged(fitted, dual.model, stop)
     return fitted
+
+
+def _fit_many(dual: CellDual, stop: Stop, names: Names, counted: Counted, *, keep_rows: bool) -> CellFit | None:
+    """One margin with many groups that compiled code cannot solve: all of them at the same time.
+
+    One by one, each of them would take about a millisecond. Returns None if there are few, or if this did not succeed.
+    """
+    groups = dual.groups
+    difficult = groups.known if dual.passes.is_default else groups.known & ~groups.sets.are_points
+    if difficult.sum() <= _MANY_GROUPS or dual.model.loss.flat_at_zero:
+        return None
+    try:
+        fitted = _fit_sorted(dual, stop, names, counted, keep_rows=keep_rows)
+    except (BadProbabilities, InfeasibleRates):  # the search in a single group says which group it is
+        return None
+    return fitted if fitted.converged else None
 
 
 def _fit_apart(dual: CellDual, rows: RowsByCell, stop: Stop, names: Names, *, keep_rows: bool) -> CellFit:
