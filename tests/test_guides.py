@@ -40,6 +40,10 @@ def write_tables(folder: Path) -> None:
     table["y"] = np.where(rng.random(300) < p, "ill", "not ill")
     for name in ("patients.csv", "new.csv"):
         table[["id", "p_ill", "y"]].to_csv(folder / name, index=False)
+    visits = table[["p_ill"]].assign(clinic=np.tile(list("abc"), 100), age=np.repeat(["under 50", "over 50"], 150))
+    visits.to_csv(folder / "visits.csv", index=False)
+    pd.Series({"a": 0.1, "b": 0.2, "c": 0.3}, name="rate").rename_axis("clinic").to_csv(folder / "clinics.csv")
+    pd.Series({"under 50": 0.1, "over 50": 0.3}, name="rate").rename_axis("age").to_csv(folder / "ages.csv")
     table[["id", "p_malignant"]].to_csv(folder / "masses.csv", index=False)
     for name in ("january.parquet", "february.parquet"):
         table[["id", "p_fraud"]].to_parquet(folder / name)

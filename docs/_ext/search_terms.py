@@ -44,6 +44,7 @@ TERMS = {
     "uncertain-rates": ["bounds", "confidence"],
     "fixed-shift": ["certify", "drift", "fixed shift", "old shift"],
     "groups": ["groups", "per group", "margins"],
+    "guides/rates-per-group": ["per region", "rates per region", "per clinic", "small area"],
     "comparing": ["labelled rows"],
     "comparison": ["QuaPy", "probcal", "POT", "netcal"],
     "displays": ["pictures", "plot"],
