@@ -40,7 +40,7 @@ from baserate.result.shift_certificate import ShiftCertificate
 from baserate.tables import Files
 
 if TYPE_CHECKING:
-    from baserate.estimators import AdjustedClassifier, Adjuster
+    from baserate.estimators import AdjustedClassifier, Adjuster, register_onnx_converters
 
 __version__ = "0.1.0"
 
@@ -91,6 +91,7 @@ __all__ = [
     "losses",
     "multiplicative",
     "prior_adjust",
+    "register_onnx_converters",
     "sensitivity",
     "shifts",
     "theory",
@@ -99,7 +100,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes a second to import, which users who only adjust arrays should not pay for.
-    if name in ("AdjustedClassifier", "Adjuster"):
+    if name in ("AdjustedClassifier", "Adjuster", "register_onnx_converters"):
         from baserate import estimators
 
         return getattr(estimators, name)

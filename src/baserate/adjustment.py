@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from baserate import deploy
 from baserate.analysis.drift import Drift, drift_of_batch
 from baserate.errors import BaserateError
 from baserate.inputs.validation import as_flag
@@ -239,6 +240,95 @@ class Adjustment(Result):
         """
         write_report(path, self, y=y, old_rates=old_rates, title=title, note=note)
 
+    def to_sql(
+        self,
+        *,
+        columns: str | Sequence[Any] | None = None,
+        table: str | Sequence[str] = "predictions",
+        dialect: str = "duckdb",
+        keep: Sequence[str] | None = None,
+    ) -> str:
+        """The shift as a SQL query that adjusts the rows of a table; a statement that starts with ``WITH``.
+
+        A row with a NULL, or one that gives probability only to classes of rate 0, becomes NULL in all classes. Other
+        rows are not checked. It needs ``pip install "baserate[sql]"``.
+
+        Parameters
+        ----------
+        columns : str or sequence of str, optional
+            The columns with probabilities, in the order of the classes: a pattern such as ``"p_*"``, where ``*`` is the
+            class name, or a list of names. By default those of the fit, or the class names.
+        table : str or sequence of str, default "predictions"
+            The table. Dots separate schema and table; a list has one entry per part.
+        dialect : str, default "duckdb"
+            The database, by its name in sqlglot: "bigquery", "databricks", "postgres", "snowflake", "spark", "sqlite",
+            "tsql" and others.
+        keep : sequence of str, optional
+            The other columns of the result. By default all, which BigQuery, ClickHouse, Databricks, DuckDB, Redshift
+            and Snowflake support. All other dialects need it.
+
+        Raises
+        ------
+        BadLoss
+            If the loss has no formula in SQL; see :doc:`/deployment`.
+
+        Notes
+        -----
+        All names are quoted, so they must be spelled as the database stores them.
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7], classes=["no", "yes"])
+        >>> import duckdb
+        >>> predictions = duckdb.sql("SELECT 7 AS id, 0.5 AS p_no, 0.5 AS p_yes")
+        >>> query = result.to_sql(columns="p_*")
+        >>> duckdb.sql(f"SELECT id, round(p_yes, 3) FROM ({query})").fetchall()
+        [(7, 0.759)]
+        """
+        return deploy.to_sql(self, columns=columns, table=table, dialect=dialect, keep=keep)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float32", opset: int = 18) -> None:
+        """Write the shift as an ONNX model, which other languages and inference servers can run.
+
+        The model has one input, ``probabilities`` or ``logits``, and one output, ``adjusted``, both of shape (n, k), or
+        (n,) if the adjustment was fitted to the probabilities of one class. It computes in float64. Rows are not
+        checked. It needs ``pip install "baserate[onnx]"``.
+
+        Parameters
+        ----------
+        path : path-like
+            An existing file is replaced when the new one is complete.
+        dtype : "float32" or "float64", default "float32"
+            The dtype of input and output.
+        opset : int, default 18
+            The version of the operators, from 16 to 23.
+
+        Raises
+        ------
+        BadLoss
+            If the loss has no formula; see :doc:`/deployment`.
+        """
+        deploy.to_onnx(self, path, dtype=dtype, opset=opset)
+
+    def to_code(self, language: str) -> str:
+        """The shift as a function of a few lines that needs no packages, with rows to test it.
+
+        Parameters
+        ----------
+        language : "python" or "javascript"
+
+        Examples
+        --------
+        >>> import baserate as br
+        >>> result = br.adjust([[0.7, 0.3], [0.4, 0.6]], [0.3, 0.7])
+        >>> names = {}
+        >>> exec(result.to_code("python"), names)
+        >>> [round(value, 3) for value in names["adjust"]([0.5, 0.5])]
+        [0.241, 0.759]
+        """
+        return deploy.to_code(self, language)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
         saving.save(self, path)
@@ -346,6 +436,32 @@ class GroupedAdjustment(GroupedResult, Adjustment):
             self, new_probs, groups=groups, sample_weight=sample_weight, progress=progress, writes=False, **reading
         )
         return certify_group_shifts(self, source, rates, unseen=unseen)
+
+    def to_sql(
+        self,
+        *,
+        columns: str | Sequence[Any] | None = None,
+        table: str | Sequence[str] = "predictions",
+        dialect: str = "duckdb",
+        keep: Sequence[str] | None = None,
+        unseen: str = "null",
+        shift_table: str | Sequence[str] | None = None,
+    ) -> str:
+        """The shifts as a SQL query that joins a table of rows with a table of shifts, by the columns of the groups.
+
+        Parameters
+        ----------
+        columns, table, dialect, keep
+            As in :meth:`Adjustment.to_sql`.
+        unseen : "null" or "pooled", default "null"
+            What is done about rows of groups that were not there in the fit: they become NULL, or they get the mean
+            shift of all groups, by their weights.
+        shift_table : str or sequence of str, optional
+            Name for a table of shifts, if there are many groups. The text then has several statements, separated by
+            semicolons: ``CREATE TABLE`` for each margin, and the query. By default the shifts are in the query itself.
+        """
+        given = {"columns": columns, "table": table, "dialect": dialect, "keep": keep}
+        return deploy.to_sql(self, **given, unseen=unseen, shift_table=shift_table)  # type: ignore[arg-type]  # of a dict
 
     def what_if(self, rates: Any) -> GroupedAdjustment:
         """Adjust the same rows to other rates of the same groups.

@@ -14,6 +14,7 @@ from baserate.cli.bench import bench
 from baserate.cli.certify import certify
 from baserate.cli.check import check
 from baserate.cli.demo import demo
+from baserate.cli.export import export
 from baserate.cli.procedures import advise, compare
 from baserate.cli.rates import rates
 from baserate.cli.study import study
@@ -51,5 +52,5 @@ def main(context: click.Context) -> None:
             stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
-for command in (adjust, fit, apply, certify, prior, check, rates, compare, advise, study, bench, demo):
+for command in (adjust, fit, apply, certify, prior, check, rates, compare, advise, export, study, bench, demo):
     main.add_command(command)

@@ -2,5 +2,6 @@
 
 from baserate.estimators.adjusted_classifier import AdjustedClassifier
 from baserate.estimators.adjuster import Adjuster
+from baserate.estimators.onnx_converters import register_onnx_converters
 
-__all__ = ["AdjustedClassifier", "Adjuster"]
+__all__ = ["AdjustedClassifier", "Adjuster", "register_onnx_converters"]

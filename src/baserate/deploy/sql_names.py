@@ -1,0 +1,149 @@
+"""Names and numbers in SQL: columns, tables, dialects and literals."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from baserate.errors import BadOption, BadProbabilities, Option
+from baserate.inputs.columns import as_names
+from baserate.inputs.validation import quoted, quoted_name
+from baserate.result.record import Result
+
+COLUMNS, TABLE, DIALECT, KEEP = Option("columns"), Option("table"), Option("dialect"), Option("keep")
+
+REPLACING = frozenset({"bigquery", "clickhouse", "duckdb", "snowflake"})
+"""Dialects with ``SELECT * EXCEPT (...) REPLACE (...)``, which keeps all columns in their places."""
+
+EXCEPTING = frozenset({"databricks", "redshift"})
+"""Dialects with ``SELECT * EXCEPT (...)`` only."""
+
+
+def column_names(result: Result, columns: str | Sequence[Any] | None) -> list[str]:
+    """The columns with the probabilities, in the order of the classes; a single one is that of the second class."""
+    k, classes = result.model.n_classes, result.classes
+    if columns is None and result.form is not None and None not in result.form.columns:
+        names: Sequence[Any] = result.form.columns
+    elif isinstance(columns, str) and "*" in columns:
+        names = _matching(columns, result)
+    elif columns is None:
+        if classes is None:
+            raise BadOption(
+                f"the classes have no names, so the columns with probabilities are not known; pass {COLUMNS}=[...], "
+                "with their names in the order of the classes",
+                options=[COLUMNS],
+            )
+        names = classes[1:] if result.one_column else classes
+    else:
+        names = as_names([columns] if isinstance(columns, str) else columns)
+    allowed = (1, 2) if result.one_column else (k,)
+    if len(names) not in allowed:
+        raise BadProbabilities(
+            f"{COLUMNS} has {len(names)} names, {quoted(names)}, but the adjustment has {k} classes", options=[COLUMNS]
+        )
+    checked = checked_names(names, COLUMNS)
+    if len({name.lower() for name in checked}) < len(checked):
+        raise BadOption(
+            f"{COLUMNS} has names that differ only in case, {quoted(checked)}, which most databases do not "
+            "distinguish; rename one",
+            options=[COLUMNS],
+        )
+    return checked
+
+
+def _matching(pattern: str, result: Result) -> list[str]:
+    if pattern.count("*") > 1:
+        raise BadOption(
+            f"{COLUMNS} is {quoted_name(pattern)}; a pattern must contain a single *, which stands for the class name",
+            options=[COLUMNS],
+        )
+    if result.classes is None:
+        raise BadOption(
+            f"{COLUMNS} is the pattern {quoted_name(pattern)}, but the classes have no names; pass a list of names",
+            options=[COLUMNS],
+        )
+    classes = result.classes[1:] if result.one_column else result.classes
+    return [pattern.replace("*", str(name)) for name in classes]
+
+
+def checked_names(names: Iterable[Any], option: Option) -> list[str]:
+    """Names as text, if a database can have them."""
+    checked = [str(name) for name in names]
+    for name in checked:
+        if not name or "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
+            raise BadOption(
+                f"{option} has the name {quoted_name(name)}, which cannot be the name of a column or table",
+                options=[option],
+            )
+    return checked
+
+
+def table_name(table: Any) -> str:
+    """A table, as quoted names separated by dots. Text is split at its dots; a list has one entry per part."""
+    if isinstance(table, str):
+        parts = table.split(".")
+    elif isinstance(table, (list, tuple)) and all(isinstance(part, str) for part in table) and table:
+        parts = list(table)
+    else:
+        raise BadOption(
+            f"{TABLE} must be the name of a table, or a list such as ['schema', 'table'], not {quoted_name(table)}",
+            options=[TABLE],
+        )
+    return ".".join(map(identifier, checked_names(parts, TABLE)))
+
+
+def checked_dialect(dialect: Any) -> str:
+    """The name of a dialect of sqlglot."""
+    try:
+        import sqlglot
+    except ImportError:
+        raise ImportError('SQL needs sqlglot: pip install "baserate[sql]"') from None
+    known = sorted(one.value for one in sqlglot.Dialects if one.value)
+    name = {"postgresql": "postgres", "sqlserver": "tsql", "mssql": "tsql", "mariadb": "mysql"}.get(dialect, dialect)
+    if name not in known:
+        raise BadOption(f"{DIALECT} must be one of {', '.join(known)}, not {quoted_name(dialect)}", options=[DIALECT])
+    return str(name)
+
+
+def identifier(name: str) -> str:
+    """A name in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def number(value: float) -> str:
+    """A number as a literal of double precision, with all its digits. An exponent makes it one in every dialect."""
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def literal(value: Any) -> str:
+    """The label of a group as a literal."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return repr(value)
+    if isinstance(value, datetime.datetime):
+        return f"CAST('{value.isoformat(' ')}' AS TIMESTAMP)"
+    if isinstance(value, datetime.date):
+        return f"CAST('{value.isoformat()}' AS DATE)"
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def total(terms: Sequence[str]) -> str:
+    """A sum. Many terms are added in groups, because databases limit the depth of expressions."""
+    if len(terms) <= 20:
+        return " + ".join(terms)
+    size = math.ceil(len(terms) / 20)
+    return " + ".join(f"({total(terms[i : i + size])})" for i in range(0, len(terms), size))
+
+
+def extreme(function: str, terms: Sequence[str]) -> str:
+    """GREATEST or LEAST of some terms, nested because databases limit the number of arguments."""
+    if len(terms) == 1:
+        return terms[0]
+    if len(terms) <= 100:
+        return f"{function}({', '.join(terms)})"
+    size = math.ceil(len(terms) / 100)
+    return extreme(function, [extreme(function, terms[i : i + size]) for i in range(0, len(terms), size)])
