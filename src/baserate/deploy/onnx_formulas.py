@@ -109,7 +109,7 @@ def _reweighted(nodes: Nodes, row_map: Reweighting, logs: str) -> str:
 
 
 def _projected(nodes: Nodes, row_map: Projection, p: str) -> str:
-    """theta is the least of ``(1 - sum of z) / sum of spread`` over the first classes in the order of z / spread."""
+    """With theta the least of ``(1 - sum of z) / sum of spread`` over the first classes in the order of z / spread."""
     m, spread = len(row_map.spread), row_map.spread[None]
     z = nodes("Add", p, row_map.offset[None])
     top = nodes.max(nodes("Div", z, spread))

@@ -103,7 +103,7 @@ def _positive(value: str, otherwise: str) -> str:
 def _probabilities(query: Query, formula: Formula, values: Sequence[str]) -> list[str]:
     """The probabilities of all classes, which sum to 1, after smoothing."""
     if formula.from_logits:
-        values = _exponentials(query, values)
+        values, _ = _exponentials(query, values)
     denominator = query.add_column("sum", f"NULLIF({total(values)}, {_ZERO})")
     p = [f"{value} / {denominator}" for value in values]
     if formula.smoothing:
@@ -112,14 +112,13 @@ def _probabilities(query: Query, formula: Formula, values: Sequence[str]) -> lis
     return query.add_columns("q", p)
 
 
-def _exponentials(query: Query, x: Sequence[str]) -> list[str]:
-    """``exp(x - largest x)``; NULL where x is NULL."""
+def _exponentials(query: Query, x: Sequence[str]) -> tuple[list[str], str]:
+    """``exp(x - largest x)``, which is NULL where x is NULL, and the largest x."""
     largest = query.add_column("max", extreme("GREATEST", x))
     lower = query.add_columns("d", [f"{value} - {largest}" for value in x])
     # Without an ELSE, so that a difference that is NULL remains NULL.
-    return query.add_columns(
-        "e", [f"CASE WHEN {d} > -700 THEN EXP({d}) WHEN {d} <= -700 THEN {_ZERO} END" for d in lower]
-    )
+    powers = [f"CASE WHEN {d} > -700 THEN EXP({d}) WHEN {d} <= -700 THEN {_ZERO} END" for d in lower]
+    return query.add_columns("e", powers), largest
 
 
 def _needs_logs(formula: Formula, row_map: Reweighting) -> bool:
@@ -165,15 +164,17 @@ def _by_logs(query: Query, formula: Formula, row_map: Reweighting, values: Seque
         top = query.add_column("level", _highest_level(row_map.levels, possible))
         possible = [f"{one} AND {top} = {level}" for one, level in zip(possible, row_map.levels.tolist(), strict=True)]
     shifted = [
-        f"CASE WHEN {one} THEN {log} + {number(by)} ELSE {number(_NO_LOG)} + {anything_null} END"
+        f"CASE WHEN {one} THEN {log} + {number(by)} ELSE {number(_NO_LOG)} END"
         for one, log, by in zip(possible, logs, row_map.shift, strict=True)
     ]
     x = query.add_columns("log", shifted)
-    e = _exponentials(query, x)
-    sums = query.add_column("sum_of_products", total(e))
+    e, largest = _exponentials(query, x)
+    sums = query.add_column(
+        "sum_of_products", f"CASE WHEN {largest} > {number(_NO_LOG)} THEN {total([*e, anything_null])} END"
+    )
     return [
-        f"CASE WHEN {log} = {number(_NO_LOG)} THEN {_ZERO} "
-        f"WHEN {power} / {sums} > {number(TINY)} THEN {power} / {sums} ELSE {number(TINY)} + {anything_null} END"
+        f"CASE WHEN {log} = {number(_NO_LOG)} THEN {_ZERO} * {sums} "
+        f"WHEN {power} / {sums} > {number(TINY)} THEN {power} / {sums} ELSE {number(TINY)} + {_ZERO} * {sums} END"
         for log, power in zip(x, e, strict=True)
     ]
 
