@@ -67,7 +67,8 @@ def _probabilities(nodes: Nodes, formula: Formula, rows: str) -> str:
     else:
         p = nodes("Div", rows, nodes.sum(rows))
     if formula.smoothing:
-        scale = 1.0 + formula.n_classes * formula.smoothing
+        # One divisor per class: onnxruntime would merge a single one with a matrix product, in float32.
+        scale = np.full((1, formula.n_classes), 1.0 + formula.n_classes * formula.smoothing)
         p = nodes("Div", nodes("Add", p, formula.smoothing), scale)
     return p
 

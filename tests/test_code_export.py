@@ -1,0 +1,191 @@
+"""Shifts as functions in Python and JavaScript, and the command ``baserate export``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deploy_support import HOSTILE_NAMES, fitted, hard_rows, run_duckdb, table_of
+from support import Array, run_command
+
+import baserate as br
+
+NODE = shutil.which("node")
+LOSSES = [
+    (br.losses.Log(), 3, True),
+    (br.losses.Brier(), 2, True),
+    (br.losses.Brier(), 4, True),
+    (br.losses.Brier(), 4, False),
+    (br.losses.WeightedBrier([0.2, 1.0, 5.0, 1.0]), 4, True),
+    (br.losses.Spherical(), 4, True),
+    (br.losses.RankedProbability(), 5, True),
+    (br.losses.Power(0.5), 3, True),
+    (br.losses.Power(1 - 1e-6), 3, True),
+    (br.losses.Power(1.05), 3, True),
+    (br.losses.Power(1.5), 3, True),
+]
+
+
+def run_python(code: str, rows: Any) -> Array:
+    """What the function returns for some rows, after its own check."""
+    names: dict[str, Any] = {"__name__": "exported"}
+    exec(code, names)
+    names["check"]()
+    return np.array([names["adjust"](row) for row in rows.tolist()])
+
+
+def run_javascript(codes: list[str], rows: list[Any], folder: Path) -> list[Array]:
+    """The same for several functions, by one process of Node."""
+    for i, code in enumerate(codes):
+        (folder / f"adjust{i}.js").write_text(code, encoding="utf-8")
+    listed = [np.where(np.isneginf(one), -1e308, one).tolist() for one in rows]
+    (folder / "rows.json").write_text(json.dumps(listed))
+    program = (
+        "const answer = require('./rows.json').map((rows, i) => {"
+        "const m = require(`./adjust${i}.js`); m.check(); return rows.map(m.adjust)});"
+        "console.log(JSON.stringify(answer))"
+    )
+    done = subprocess.run([str(NODE), "-e", program], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [np.array(one) for one in json.loads(done.stdout)]
+
+
+def cases() -> list[tuple[br.Adjustment, Any]]:
+    """Adjustments, and rows for which the functions are called."""
+    found = [(fitted(loss, k, bounded=bounded, classes=HOSTILE_NAMES[:k]), hard_rows(k)) for loss, k, bounded in LOSSES]
+    with np.errstate(divide="ignore"):
+        logits = np.log(hard_rows(3)) + 2.0
+    found.append((fitted("log", 3, from_logits=True), logits))
+    found += [(fitted("brier", 3, from_logits=True, zeros=1e-3), logits), (fitted("log", 3, zeros=1e-3), hard_rows(3))]
+    rows = hard_rows(3)
+    allowed = rows[(rows[:, 1:] > 0).any(axis=1)]
+    found += [(fitted(loss, 3, rates=[0.0, 0.4, 0.6]), allowed) for loss in ("log", "brier", "ranked")]
+    p = np.array([[0.5, 0.0, 0.5], [0.3, 0.7, 0.0], [0.6, 0.4, 0.0], [0.2, 0.0, 0.8]])
+    found += [(br.adjust(p, [0.25, 0.25, 0.5], loss=loss), p) for loss in ("log", br.losses.Power(0.5))]  # a limit
+    found.append((br.adjust([0.1, 0.4, 0.7], 0.2), np.array([0.1, 0.5, 0.0, 1.0, 1e-300])))
+    found.append((br.adjust([-1.0, 0.5, 2.0], 0.2, from_logits=True, loss="brier"), np.array([-3.0, 0.0, 50.0])))
+    return found
+
+
+def test_python_gives_what_apply_gives() -> None:
+    for result, rows in cases():
+        found = run_python(result.to_code("python"), rows)
+        assert np.abs(found - result.apply(rows)).max() <= 1e-12, result.loss
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no Node on this machine")
+def test_javascript_gives_what_apply_gives(tmp_path: Path) -> None:
+    tried = cases()
+    found = run_javascript([result.to_code("javascript") for result, _ in tried], [rows for _, rows in tried], tmp_path)
+    for (result, rows), answer in zip(tried, found, strict=True):
+        assert np.abs(answer - result.apply(rows)).max() <= 1e-12, result.loss
+
+
+def test_python_code_runs_as_a_program_and_needs_no_packages(tmp_path: Path) -> None:
+    path = tmp_path / "adjust.py"
+    path.write_text(fitted("brier", 3).to_code("python"))
+    assert subprocess.run([sys.executable, "-I", "-S", path]).returncode == 0
+    path.write_text(path.read_text().replace("OFFSET = [", "OFFSET = [1 + "))
+    done = subprocess.run([sys.executable, "-I", "-S", path], capture_output=True, text=True)
+    assert "AssertionError" in done.stderr  # the test rows find a wrong number
+
+
+def test_the_function_is_short() -> None:
+    code = fitted("log", 3).to_code("python")
+    body = code[code.index("def adjust") : code.index("TESTS")].strip().splitlines()
+    assert len(body) <= 15
+
+
+GROUPS = br.adjust([0.2, 0.4, 0.3, 0.1], br.Rates.by("r", {"n": 0.2, "s": 0.3}), groups=["n", "n", "s", "s"])
+BAD = [
+    (lambda: fitted("log", 2).to_code("java"), "language must be one of python, javascript, not 'java'"),
+    (lambda: GROUPS.to_code("python"), "a function in python has one shift for all rows"),
+    (lambda: fitted(br.losses.Power(3), 3).to_code("python"), "for beta above 2"),
+    (
+        lambda: fitted(br.losses.Quadratic(np.eye(3) + np.diag([0.3, 0.2], 1) + np.diag([0.3, 0.2], -1)), 3).to_code(
+            "python"
+        ),
+        "needs a table of 7 matrices.*use to_onnx",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_messages(call: Any, message: str) -> None:
+    with pytest.raises(br.BaserateError, match=message):
+        call()
+
+
+# The command line
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fitted("log", 2, classes=["no", "yes"]).save(tmp_path / "shift.json")
+    return tmp_path
+
+
+def test_command_writes_sql(folder: Path) -> None:
+    call = ("export", "shift.json", "--to", "sql", "--columns", "p_*")
+    printed = run_command(folder, *call).stdout
+    table = table_of(hard_rows(2), ["p_no", "p_yes"])
+    result = br.load(folder / "shift.json")
+    found = run_duckdb(table, printed.rstrip().removesuffix(";"))[["p_no", "p_yes"]].to_numpy()
+    assert np.abs(found[:-1] - result.apply(hard_rows(2))).max() <= 1e-12
+    options = ("--dialect", "bigquery", "--table", "sales.preds", "--keep", "", "--out", "query.sql")
+    assert run_command(folder, *call, *options).stdout == "wrote query.sql\n"
+    written = (folder / "query.sql").read_text()
+    assert "`sales`.`preds`" in written
+    assert written == result.to_sql(columns="p_*", table="sales.preds", dialect="bigquery", keep=[]) + ";\n"
+
+
+def test_command_writes_code_and_models(folder: Path) -> None:
+    pytest.importorskip("onnx")
+    result = br.load(folder / "shift.json")
+    for language in ("python", "javascript"):
+        printed = run_command(folder, "export", "shift.json", "--to", language).stdout
+        assert printed.rstrip("\n") == result.to_code(language).rstrip("\n")
+    run_command(folder, "export", "shift.json", "--to", "onnx", "--out", "a.onnx", "--dtype", "float64", "--quiet")
+    result.to_onnx(folder / "b.onnx", dtype="float64")
+    assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
+
+
+def test_command_exports_groups(folder: Path) -> None:
+    GROUPS.save(folder / "groups.json")
+    call = ("export", "groups.json", "--to", "sql", "--columns", "p")
+    assert "CREATE TABLE" in run_command(folder, *call, "--shift-table", "s").stdout
+    assert "COALESCE" in run_command(folder, *call, "--unseen", "pooled").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (["--to", "sql", "--dialect", "sqlite"], "pass --keep", 1),
+        (["--to", "sql", "--dialect", "access"], "--dialect must be one of", 1),
+        (["--to", "sql", "--unseen", "pooled"], "--unseen is for the shifts of groups", 1),
+        (["--to", "sql", "--dtype", "float64"], "--dtype is for --to onnx, not for --to sql", 2),
+        (["--to", "python", "--table", "t"], "--table is for --to sql, not for --to python", 2),
+        (["--to", "onnx"], "an ONNX model is a binary file; pass --out FILE", 1),
+        (["--to", "onnx", "--opset", "3", "--out", "x"], "--opset must be a whole number from 16 to 23", 1),
+        (["--to", "python", "--out", "no/x.py"], "there is no folder no", 1),
+        (["--to", "python", "--out", "shift.json"], "is the file with the shift, which would be overwritten", 1),
+        (["--to", "cobol"], "is not one of", 2),
+    ],
+)
+def test_command_messages(arguments: list[str], message: str, code: int, folder: Path) -> None:
+    before = (folder / "shift.json").read_bytes()
+    done = run_command(folder, "export", "shift.json", *arguments, code=code)
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("shift.json", before)]
+
+
+def test_command_without_a_file(folder: Path) -> None:
+    done = run_command(folder, "export", "missing.json", "--to", "sql", code=1)
+    assert "missing.json" in done.stderr
