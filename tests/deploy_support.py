@@ -16,7 +16,7 @@ HOSTILE_NAMES = [
     "p;b; DROP TABLE predictions;--",
     "p_\N{GRINNING FACE}",
     "it's",
-    "sel\\ect",
+    "back\\slash",
     "`c`",
     "[d]",
     "$1 {}",

@@ -36,6 +36,7 @@ TERMS = {
         "calibration", "FrozenEstimator", "CalibratedClassifierCV", "prefit", "wrap classifier",
     ],
     "guides/read-the-report": ["read report", "read the report", "printed result"],
+    "deployment": ["SQL", "ONNX", "JavaScript", "deployment", "export", "BigQuery", "onnxruntime"],
     "clusters": ["dask", "spark", "ray"],
     "files": ["CSV", "arrow", "command line"],
     "scikit-learn": ["scikit-learn", "sklearn", "pandas", "polars", "dataframe"],
