@@ -34,6 +34,9 @@ HEAVY_PACKAGES = {
     "distributed",
     "numba",
     "tqdm",
+    "sqlglot",
+    "onnx",
+    "skl2onnx",
 }
 """Packages that may only be loaded when they are used."""
 

@@ -62,20 +62,30 @@ def _as_dialect(statements: Sequence[str], dialect: str) -> str:
     import sqlglot
     from sqlglot import exp
 
-    trees = [sqlglot.parse_one(statement) for statement in statements]
-    for tree in trees:
+    texts = []
+    for tree in map(sqlglot.parse_one, statements):
         for division in tree.find_all(exp.Div):
             # All numbers are double precision, and no divisor is 0, so that "/" means the same everywhere.
             division.set("typed", True)
             division.set("safe", False)
-    texts = []
-    for tree in trees:
-        nulls = list(tree.find_all(exp.Greatest, exp.Least))
-        # Databases differ in what GREATEST does about NULLs. These queries work with both, so the short form is taken.
-        variants = []
-        for ignore in (True, False)[: 1 + bool(nulls)]:
-            for call in nulls:
-                call.set("ignore_nulls", ignore)
-            variants.append(tree.sql(dialect=dialect, pretty=True))
-        texts.append(min(variants, key=len))
+        extremes = list(tree.find_all(exp.Greatest, exp.Least))
+        if dialect == "sqlite":  # older versions of sqlglot do not translate them
+            for call in extremes:
+                function = exp.Max if isinstance(call, exp.Greatest) else exp.Min
+                call.replace(function(this=call.this, expressions=call.expressions))
+            extremes = []
+        texts.append(_shortest(tree, extremes, dialect))
     return ";\n\n".join(texts)
+
+
+def _shortest(tree: Any, extremes: Sequence[Any], dialect: str) -> str:
+    """The text of a statement, with GREATEST and LEAST in the form that is shorter in a dialect.
+
+    Databases differ in what these functions do about NULLs. The queries work with both.
+    """
+    variants = []
+    for ignore_nulls in (True, False)[: 1 + bool(extremes)]:
+        for call in extremes:
+            call.set("ignore_nulls", ignore_nulls)
+        variants.append(tree.sql(dialect=dialect, pretty=True))
+    return min(variants, key=len)
