@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,21 @@ def program(name: str) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def postgres() -> Iterator[Run]:
     """Runs a script on a server of its own, and returns the rows of its last query."""
     initdb, control, client = (program(name) for name in ("initdb", "pg_ctl", "psql"))
     if initdb is None or control is None or client is None:
         pytest.skip("PostgreSQL is not installed")
-    folder = tmp_path_factory.mktemp("pg")
+    # Not a folder of pytest, which only its own user can enter.
+    with tempfile.TemporaryDirectory(prefix="baserate-postgres-", ignore_cleanup_errors=True) as folder:
+        yield from _server(Path(folder), initdb, control, client)
+
+
+def _server(folder: Path, initdb: str, control: str, client: str) -> Iterator[Run]:
     as_user: list[str] = []
     if os.getuid() == 0:  # the server refuses to run as root
         if shutil.which("runuser") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode:
             pytest.skip("the tests run as root, and there is no user postgres")
-        for parent in (folder, folder.parent, folder.parent.parent):
-            parent.chmod(0o755)
         shutil.chown(folder, "postgres")
         as_user = ["runuser", "-u", "postgres", "--"]
     data, options = folder / "data", f"-k {folder} -c listen_addresses= -c fsync=off"
