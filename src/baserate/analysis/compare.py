@@ -18,7 +18,7 @@ from baserate.analysis.measures import MeanLoss, as_metrics
 from baserate.analysis.procedure_names import ORIGINAL
 from baserate.errors import BadOption, FewGroupsWarning, InfeasibleRates, Option, warn
 from baserate.inputs.labels import as_targets
-from baserate.inputs.validation import as_progress, is_number, quoted_name
+from baserate.inputs.validation import as_confidence, as_progress, quoted_name
 from baserate.inputs.vectors import two_columns
 from baserate.losses.base import Loss, short_name
 from baserate.losses.registry import as_loss
@@ -256,8 +256,7 @@ def _adjusted_by_all(
 
 
 def _check_settings(confidence: Any, n_bootstrap: Any, target: Any) -> None:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+    as_confidence(confidence)
     if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
         raise BadOption(f"n_bootstrap must be a whole number above 0, not {n_bootstrap!r}")
     if target not in (THESE_ROWS, NEW_ROWS):

@@ -10,7 +10,7 @@ import numpy as np
 
 from baserate.errors import BadGroups, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.dataframes import from_columns
-from baserate.inputs.validation import is_number, quoted_name
+from baserate.inputs.validation import as_confidence, is_number, quoted_name
 from baserate.losses.base import Loss, short_name
 from baserate.rates import Rates, RatesLike, is_grouped
 from baserate.result.grouped import GroupedResult
@@ -286,8 +286,7 @@ def _check_options(result: Any, confidence: object, tolerance: object, first: ob
         raise BadOption(f"the first argument must be an adjustment, not {type(result).__name__}")
     if isinstance(result, GroupedResult):
         raise BadGroups("the adjustment has a shift per group; use certify for each batch instead")
-    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]  # it is a number
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence)
     if not is_number(tolerance) or not 0 <= float(tolerance) < np.inf:  # type: ignore[arg-type]  # it is a number
         raise BadOption(f"tolerance must be 0 or a positive number, such as 0.01, not {quoted_name(tolerance)}")
     if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or first < 1:

@@ -15,7 +15,7 @@ from baserate.displays.pairs import Pairs, as_pairs
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, legend_above, new_axes, short_class_name
 from baserate.errors import BadOption
 from baserate.inputs.labels import as_columns
-from baserate.inputs.validation import is_number, quoted, quoted_name
+from baserate.inputs.validation import as_confidence, quoted, quoted_name
 from baserate.result.text import counted
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ class ReliabilityDisplay(NotebookDisplay):
             n_bins = int(np.clip(len(pairs.before) // _ROWS_PER_BIN, 2, 10))
         if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 1:
             raise BadOption(f"n_bins must be a whole number above 0, not {n_bins!r}")
-        if not is_number(confidence) or not 0 < float(confidence) < 1:
-            raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+        as_confidence(confidence)
         column = _event_column(kind, of, pairs)
         truth = as_columns(y, pairs.before.shape, pairs.classes, one_column=pairs.one_column)
         before, after = (

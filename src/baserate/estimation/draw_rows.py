@@ -12,7 +12,7 @@ from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.label_bounds import expected_widths
 from baserate.estimation.labelled_rows import Batch, read_batch
 from baserate.inputs.dataframes import is_dataframe
-from baserate.inputs.validation import is_number, quoted_name
+from baserate.inputs.validation import as_confidence, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 
 _SIZES = (50, 100, 200, 400, 800, 1600, 3200)  # for the table of widths
@@ -154,8 +154,7 @@ def _check(size: Any, n: int, confidence: Any) -> None:
         raise BadOption(f"{_SIZE} must be a whole number above 0, not {quoted_name(size)}", options=[_SIZE])
     if size > n:
         raise BadOption(f"{_SIZE} is {size}, but probs_new has only {n} rows", options=[_SIZE])
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence)
 
 
 def _as_generator(random_state: Any) -> np.random.Generator:

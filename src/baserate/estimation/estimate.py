@@ -18,7 +18,7 @@ from baserate.estimation.labelled import estimate_from_labels
 from baserate.estimation.moments import confidence_region
 from baserate.estimation.validation import LabelledRows, names_of_labels, read_labelled, row_model
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import class_label, is_number, quoted, quoted_name
+from baserate.inputs.validation import as_confidence, class_label, quoted, quoted_name
 from baserate.progress import Progress
 from baserate.rates import Rates
 from baserate.rates.estimated import EstimatedRates
@@ -254,8 +254,7 @@ def _refuted(p_value: float | None, rates: FloatArray | None, names: Any) -> Ass
 
 
 def _check_options(confidence: Any, method: Any, on_refuted: Any) -> None:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence)
     for name, value, known in (
         ("method", method, ("auto", "moments", "exact")),
         ("on_refuted", on_refuted, ("raise", "everything")),

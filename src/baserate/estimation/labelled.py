@@ -15,7 +15,7 @@ from baserate.estimation.draws import random_order
 from baserate.estimation.label_bounds import label_bounds
 from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, find_rows, read_batch, read_validation
 from baserate.estimation.scaling import as_logits, fit_scaling
-from baserate.inputs.validation import is_number, quoted_name
+from baserate.inputs.validation import as_confidence
 from baserate.rates import Rates, from_json
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray, IndexArray
@@ -76,8 +76,7 @@ def estimate_from_labels(
     >>> bool(low[1] <= y.mean() <= high[1]), rates.estimate().round(2)
     (True, array([0.7, 0.3]))
     """
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence)
     if labelled is None or y_labelled is None:
         missing, given = (LABELLED, Y_LABELLED) if labelled is None else (Y_LABELLED, LABELLED)
         raise BadOption(f"{missing}= is missing: {given}= needs both", options=[missing, given])

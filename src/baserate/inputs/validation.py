@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.errors import BadOption, BadProbabilities, BadWeights, Option
+from baserate.errors import BadOption, BadProbabilities, BadWeights, BaserateError, Option
 from baserate.progress import SILENT, Progress
 from baserate.support.arrays import FloatArray
 from baserate.support.text import shortened
@@ -101,6 +101,13 @@ def as_dtype(dtype: object) -> np.dtype[Any] | None:
             options=[_DTYPE],
         )
     return cast("np.dtype[Any]", found)
+
+
+def as_confidence(confidence: Any, error: type[BaserateError] = BadOption) -> float:
+    """The argument ``confidence``, which must be a number between 0 and 1."""
+    if not is_number(confidence) or not 0 < float(confidence) < 1:
+        raise error(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    return float(confidence)
 
 
 def as_progress(progress: object) -> Progress:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from baserate.errors import BadRates, Option
-from baserate.inputs.validation import is_number, quoted, quoted_name
+from baserate.inputs.validation import as_confidence, is_number, quoted, quoted_name
 from baserate.rates.ellipsoids import Ellipsoid
 from baserate.support.arrays import FloatArray
 
@@ -39,8 +39,7 @@ def near_by_matrix(values: Any, radius: Any, metric: Any, classes: Any) -> dict[
 
 def around_draws(draws: Any, confidence: float, classes: Any) -> dict[str, Any]:
     """The fields of an ellipsoid from the arguments of :meth:`Rates.from_samples`."""
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence, BadRates)
     if classes is None and getattr(draws, "columns", None) is not None and not callable(draws.columns):
         classes = tuple(np.asarray(draws.columns).tolist())
     rows = _checked_draws(draws)

@@ -8,7 +8,7 @@ import numpy as np
 
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.group_labels import quoted_group
-from baserate.inputs.validation import as_flag, is_number, quoted, quoted_name
+from baserate.inputs.validation import as_confidence, as_flag, is_number, quoted, quoted_name
 from baserate.rates.group_sets import decimals_allowance
 from baserate.rates.group_table import GroupTable
 
@@ -33,8 +33,7 @@ def check_options(
         raise BadOption(f"kind must be 'rates', 'counts' or 'population', not {quoted_name(kind)}")
     if table.is_counts and kind == "population":
         raise BadOption("kind is 'population', but the table has a column 'count'; leave kind out")
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence, BadRates)
     if not is_number(design_effect) or not 1 <= float(design_effect) < np.inf:
         raise BadRates(f"design_effect must be a number of at least 1, not {quoted_name(design_effect)}")
     as_flag("joint", joint)

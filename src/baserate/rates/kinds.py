@@ -18,7 +18,7 @@ from baserate.inputs.class_numbers import (
     series_to_dict,
     with_names_of,
 )
-from baserate.inputs.validation import class_label, is_number, quoted_name
+from baserate.inputs.validation import as_confidence, class_label, is_number, quoted_name
 from baserate.rates.base import DESIGN_EFFECT, Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
 from baserate.rates.sets import ROUNDING, Ball, RateSet
@@ -193,7 +193,7 @@ class _Sampled(Rates):
         return f"with {about}{_percent(self.confidence)} confidence, if {self.assumption}"
 
     def _validated(self) -> Self:
-        _check_confidence(self.confidence)
+        as_confidence(self.confidence, BadRates)
         return super()._validated()
 
 
@@ -379,11 +379,6 @@ def _check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | 
     if (low > high).any():
         j = int(np.flatnonzero(low > high)[0])
         raise BadRates(f"the lower bound{of(j)} ({low[j]:g}) is above the upper bound ({high[j]:g})")
-
-
-def _check_confidence(confidence: object) -> None:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]  # is_number does not narrow the type
-        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
 
 
 def _list_numbers(rates: Rates, numbers: Any) -> str:

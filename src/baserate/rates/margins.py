@@ -10,7 +10,7 @@ import numpy as np
 
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.columns import classes_of_rates
-from baserate.inputs.validation import is_number, quoted_name
+from baserate.inputs.validation import as_confidence, quoted_name
 from baserate.rates.base import Rates, from_json
 from baserate.rates.by_group import GroupedRates
 from baserate.rates.sets import RateSet
@@ -201,8 +201,7 @@ def _as_part(part: Any, i: int) -> Rates:
 
 def _with_confidence(parts: tuple[Rates, ...], confidence: Any) -> tuple[Rates, ...]:
     """The parts, of which those that are known with some confidence share the level equally."""
-    if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise BadRates(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+    as_confidence(confidence, BadRates)
     sampled = [part for part in parts if part.certainty is not None]
     if not sampled:
         raise BadOption("confidence is for surveys and rates of a population, but there are none among the parts")

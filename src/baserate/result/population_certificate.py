@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baserate.core.mean_bound import BetSums, lower_mean_bound
-from baserate.errors import BadOption, BaserateError
-from baserate.inputs.validation import class_label, is_number, quoted_name
+from baserate.errors import BaserateError
+from baserate.inputs.validation import as_confidence, class_label
 from baserate.losses.base import Loss, short_name
 from baserate.rates import Rates
 from baserate.result.facts import json_number
@@ -107,7 +107,7 @@ class RowSample(NamedTuple):
 
     def certificate(self, known: Rates, confidence: object, loss: Loss, *, same_rows: bool) -> PopulationCertificate:
         """The bound for a population with these rates."""
-        level = _as_confidence(confidence)
+        level = as_confidence(confidence)
         if self.refusal:
             raise BaserateError(f"nothing can be guaranteed for a population: {self.refusal}")
         assert self.bets is not None
@@ -156,9 +156,3 @@ def _condition(known: Rates, level: float, alpha_rows: float) -> str:
         f"come are independent draws from the same population{'' if is_survey else which}, and the shift was fitted on "
         "other rows"
     )
-
-
-def _as_confidence(confidence: object) -> float:
-    if not is_number(confidence) or not 0 < float(confidence) < 1:  # type: ignore[arg-type]  # it is a number
-        raise BadOption(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
-    return float(confidence)  # type: ignore[arg-type]  # it is a number
