@@ -76,6 +76,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/dataframes.py --docs
 	$(BIN)/python benchmarks/files.py --docs
 	$(BIN)/python benchmarks/groups.py --docs
+	$(BIN)/python benchmarks/group_files.py --docs
 
 # A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
 bench-check: $(VENV)/.dev

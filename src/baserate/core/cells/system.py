@@ -157,8 +157,9 @@ class _Whole:
         at, k = np.flatnonzero(bound), bound.shape[1]
         assert system.dense is not None
         matrix = system.dense[np.ix_(at, at)]
-        same = at[:, None] // k == at // k
-        matrix[same] += system.damping[(at // k)[:, None], (at % k)[:, None], at % k][same]
+        if system.damping.any():
+            same = at[:, None] // k == at // k
+            matrix[same] += system.damping[(at // k)[:, None], (at % k)[:, None], at % k][same]
         diagonal = np.diag(matrix)
         scale = np.where(diagonal > 0, 1.0 / np.sqrt(np.maximum(diagonal, 1e-200)), 0.0)
         matrix = matrix * scale[:, None] * scale
@@ -167,13 +168,16 @@ class _Whole:
         while True:
             try:
                 matrix[np.diag_indices_from(matrix)] = 1.0 + ridge
-                return cls(at, scale, np.linalg.inv(np.linalg.cholesky(matrix)))
+                return cls(at, scale, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64))
             except np.linalg.LinAlgError:
                 ridge *= 100.0
 
     def __call__(self, v: FloatArray) -> FloatArray:
+        from scipy.linalg import cho_solve
+
         out = np.zeros(v.size)
-        out[self.at] = self.scale * (self.factor.T @ (self.factor @ (self.scale * v.ravel()[self.at])))
+        right = self.scale * v.ravel()[self.at]
+        out[self.at] = self.scale * cho_solve((self.factor, True), right, check_finite=False)
         return out.reshape(v.shape)
 
 
