@@ -13,10 +13,10 @@ from tool_support import load_tool
 import baserate as br
 from baserate.estimation import betting
 from baserate.estimation.betting import Bets, betting_counts
+from baserate.estimation.calibration import FOR_BETS, fit_calibration, logarithms
 from baserate.estimation.draws import Draws, random_order
 from baserate.estimation.label_bounds import expected_widths
 from baserate.estimation.labelled import estimate_from_labels
-from baserate.estimation.scaling import as_logits, fit_scaling
 
 tool = load_tool("betting_coverage")
 Cell = tool.Cell
@@ -220,9 +220,9 @@ def test_validation_data_reveals_useless_predictions() -> None:
     assert np.subtract(*rates.bounds()[::-1]).mean() < np.subtract(*counted[::-1]).mean()
 
 
-def test_scaling_minimises_the_penalised_log_loss() -> None:
+def test_calibration_minimises_the_penalised_log_loss() -> None:
     rng = np.random.default_rng(7)
-    logits, labels = as_logits(some_predictions(80, 4, 7)), rng.integers(0, 4, 80)
+    logits, labels = logarithms(some_predictions(80, 4, 7), FOR_BETS), rng.integers(0, 4, 80)
 
     def loss(at: np.ndarray) -> float:
         scores = at[0] * logits + at[1:]
@@ -230,9 +230,9 @@ def test_scaling_minimises_the_penalised_log_loss() -> None:
         penalty = 5.0 * (at[0] - 1) ** 2 + (at[1:] ** 2).sum()
         return float(-log_p[np.arange(80), labels].sum() + penalty)
 
-    found = fit_scaling(logits, labels)
+    found = fit_calibration(logits, labels, shrinkage=FOR_BETS)
     expected = minimize(loss, [1.0, 0, 0, 0, 0], method="BFGS", options={"gtol": 1e-8}).x
-    np.testing.assert_allclose([found.slope, *found.constants], expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("cell", [Cell(2, 2000, 200, "equal", "good"), Cell(10, 2000, 400, "rare", "good")])

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from baserate.estimation.calibration import recalibrated
 from baserate.estimation.draws import Draws
-from baserate.estimation.scaling import as_logits, fit_scaling
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 _FIRST_REFIT = 16  # labels; the predictions are recalibrated at this and at every further power of 2
@@ -222,7 +222,6 @@ class _Help(NamedTuple):
 def _help(probs: FloatArray, draws: Draws, labels: IndexArray) -> _Help:
     """The predictions, recalibrated from time to time with the labels that were seen."""
     n, m = len(probs), len(labels)
-    logits = as_logits(probs)
     starts = [0, *(_FIRST_REFIT * 2**i for i in range(m.bit_length()) if _FIRST_REFIT * 2**i < m)]
     parts = []
     for start, stop in zip(starts, [*starts[1:], m + 1], strict=True):
@@ -230,7 +229,7 @@ def _help(probs: FloatArray, draws: Draws, labels: IndexArray) -> _Help:
         if not len(at):
             continue
         # The first ``start`` labels were seen before the rounds of all of these rows.
-        h = fit_scaling(logits[draws.rows[:start]], labels[:start]).apply(logits) if start else probs
+        h = recalibrated(probs, probs[draws.rows[:start]], labels[:start]) if start else probs
         seen = np.concatenate([np.zeros((1, h.shape[1])), np.cumsum(h[draws.rows], axis=0)])[draws.before[at]]
         means = (h.sum(axis=0) - seen) / (n - draws.before[at])[:, None]
         of_all = (h.min(axis=0), h.max(axis=0), h.var(axis=0), *implied_variance(h))

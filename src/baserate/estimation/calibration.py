@@ -1,44 +1,72 @@
-"""Calibration for features: one temperature and one bias per class, with a ridge.
+"""Calibration of predictions with few labels: one slope for all logarithms, and one constant per class.
 
-The calibrated rows are only used as features of the predictions, so the confidence of an estimate does not depend on
-how well they are calibrated. Without the ridge they would over-fit small validation samples.
+The slope is the inverse of a temperature. Both are shrunk towards no change, because they would over-fit small samples.
+Calibrated rows only help to find a confidence set: its confidence does not depend on how well they are calibrated, but
+it is narrower if they are.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
 
-_RIDGE = 1.0  # in rows: the penalty is ((scale - 1)^2 + |bias|^2) / 2
-_FLATTEST = 0.05  # the smallest scale; predictions that say nothing about the labels would have 0
-SMALLEST = 1e-6
-"""Probabilities below this count as this much: a logarithm of 0 is no feature."""
+
+class Shrinkage(NamedTuple):
+    """How much a calibration is shrunk towards no change.
+
+    Attributes
+    ----------
+    slope, constants : float
+        Weights of the squares ``(slope - 1)^2 / 2`` and ``|constants|^2 / 2``, in rows.
+    least_slope : float
+        Predictions that say nothing about the labels have slope 0, and misleading ones a negative slope.
+    smallest : float
+        Probabilities below this count as this much: a single wrong label must not decide about the slope.
+    """
+
+    slope: float
+    constants: float
+    least_slope: float
+    smallest: float
 
 
-def logarithms(probs: FloatArray) -> FloatArray:
+FOR_FEATURES = Shrinkage(1.0, 1.0, 0.05, 1e-6)
+"""For features of predictions, which must vary, from some hundred labels."""
+
+FOR_BETS = Shrinkage(10.0, 2.0, -np.inf, 1e-4)
+"""For bets on labels, from as few as 16 labels."""
+
+
+def logarithms(probs: FloatArray, shrinkage: Shrinkage = FOR_FEATURES) -> FloatArray:
     """Logarithms of predictions, with a floor."""
-    return np.asarray(np.log(np.maximum(probs, SMALLEST)))
+    return np.asarray(np.log(np.maximum(probs, shrinkage.smallest)))
 
 
-def softmax(scores: FloatArray) -> FloatArray:
-    """Probabilities that are proportional to the exponentials of each row."""
+def calibrated(logs: FloatArray, theta: FloatArray, offset: FloatArray | float = 0.0) -> FloatArray:
+    """Rows ``softmax(theta_0 log p + theta_1: + offset)``."""
+    scores = theta[0] * logs + (theta[1:] + offset)
     values = np.exp(scores - scores.max(axis=1, keepdims=True))
     values /= values.sum(axis=1, keepdims=True)
     return np.asarray(values)
 
 
-def calibrated(logs: FloatArray, theta: FloatArray, offset: FloatArray | float = 0.0) -> FloatArray:
-    """Rows ``softmax(theta_0 log p + theta_1: + offset)``."""
-    return softmax(theta[0] * logs + (theta[1:] + offset))
-
-
-def fit_calibration(logs: FloatArray, y: IndexArray, start: FloatArray | None = None, steps: int = 20) -> FloatArray:
-    """The scale and the biases with the least log loss plus ridge, by Newton's method; shape (1 + k,)."""
+def fit_calibration(
+    logs: FloatArray,
+    y: IndexArray,
+    start: FloatArray | None = None,
+    *,
+    steps: int = 30,
+    shrinkage: Shrinkage = FOR_FEATURES,
+) -> FloatArray:
+    """The slope and the constants with the least penalised log loss, by Newton's method; shape (1 + k,)."""
     n, k = logs.shape
-    theta = np.concatenate([[1.0], np.zeros(k)]) if start is None else start.copy()
-    counts, of_labels = np.bincount(y, minlength=k), float(logs[np.arange(n), y].sum())
     identity = np.concatenate([[1.0], np.zeros(k)])
+    theta = identity.copy() if start is None else start.copy()
+    ridge = np.concatenate([[shrinkage.slope], np.full(k, shrinkage.constants)])
+    counts, of_labels = np.bincount(y, minlength=k), float(logs[np.arange(n), y].sum())
     for _ in range(steps):
         q = calibrated(logs, theta)
         weighted = q * logs
@@ -48,11 +76,16 @@ def fit_calibration(logs: FloatArray, y: IndexArray, start: FloatArray | None = 
         hessian[0, 0] = (weighted * logs).sum() - expected @ expected
         hessian[0, 1:] = hessian[1:, 0] = weighted.sum(axis=0) - expected @ q
         hessian[1:, 1:] = np.diag(q.sum(axis=0)) - q.T @ q
-        hessian[np.arange(k + 1), np.arange(k + 1)] += _RIDGE
-        step = np.linalg.solve(hessian, gradient + _RIDGE * (theta - identity))
+        step = np.linalg.solve(hessian + np.diag(ridge), gradient + ridge * (theta - identity))
         largest = float(np.abs(step).max())
         theta = theta - step / max(largest, 1.0)
-        theta[0] = max(theta[0], _FLATTEST)
+        theta[0] = max(theta[0], shrinkage.least_slope)
         if largest < 1e-4:
             break
     return theta
+
+
+def recalibrated(probs: FloatArray, labelled: FloatArray, labels: IndexArray) -> FloatArray:
+    """Predictions that are calibrated with the predictions and the labels of a few rows, for bets."""
+    theta = fit_calibration(logarithms(labelled, FOR_BETS), labels, shrinkage=FOR_BETS)
+    return calibrated(logarithms(probs, FOR_BETS), theta)

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption
 from baserate.estimation.betting import Counts
+from baserate.estimation.calibration import recalibrated
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.draws import random_order
 from baserate.estimation.label_bounds import label_bounds
 from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, find_rows, read_batch, read_validation
-from baserate.estimation.scaling import as_logits, fit_scaling
 from baserate.inputs.validation import as_confidence
 from baserate.rates import Rates, from_json
 from baserate.rates.sets import RateSet
@@ -88,7 +88,7 @@ def estimate_from_labels(
     labels = batch.columns_of(y_labelled, len(rows), Y_LABELLED)
     probs, validation = batch.probs, read_validation(probs_val, y_val, batch)
     if validation is not None:
-        probs = fit_scaling(as_logits(validation[0]), validation[1]).apply(as_logits(probs))
+        probs = recalibrated(probs, validation[0], validation[1])
     draws = random_order(rows, strata)
     in_order = np.argsort(rows)
     drawn_labels = labels[in_order][np.searchsorted(rows[in_order], draws.rows)]
@@ -124,8 +124,7 @@ def _consistent(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The best estimate of the rates, and bounds that contain it."""
     (n, k), m = probs.shape, len(rows)
-    logits = as_logits(probs)
-    h = fit_scaling(logits[rows], labels).apply(logits)
+    h = recalibrated(probs, probs[rows], labels)
     raw = h.mean(axis=0) + weights @ (np.eye(k)[labels] - h[rows])
     counts = np.bincount(labels, minlength=k)
     certain = RateSet.box(counts / n, (counts + n - m) / n)
