@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -92,9 +92,13 @@ compare-coverage: $(VENV)/.dev
 # How often sets of rates from labelled rows contain the rates; about 20 minutes on one core.
 betting-coverage: $(VENV)/.dev
 	$(BIN)/python tools/betting_coverage.py
+
 # How often the bound of certify(...).for_population() is correct; about 3 minutes on one core.
 certify-coverage: $(VENV)/.dev
 	$(BIN)/python tools/certify_coverage.py
+
+estimate-coverage: $(VENV)/.dev
+	$(BIN)/python tools/estimate_coverage.py
 
 procedures: $(VENV)/.run
 	$(BIN)/python benchmarks/procedures.py --docs

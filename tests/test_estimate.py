@@ -347,3 +347,15 @@ def test_the_command_line_estimates_rates_and_uses_them(tmp_path: Path) -> None:
     assert adjusted.exit_code == 0, adjusted.output
     expected = br.adjust(p_new, br.estimate(p_new, probs_val=p_val, y_val=y_val)).probs
     np.testing.assert_allclose(pd.read_parquet(out)[columns].to_numpy(), expected, atol=1e-9)
+
+
+def test_the_simulation_of_coverage_runs() -> None:
+    from tool_support import load_tool
+
+    tool = load_tool("estimate_coverage")
+    probs, y = tool.load("sklearn_breast_cancer")
+    for method in ("moments", "exact"):
+        cell = tool.simulate(probs, y, 200, 300, 40, method)
+        assert cell.coverage >= 0.85
+        assert cell.size <= 0.1
+        assert 0 < cell.width < 0.5

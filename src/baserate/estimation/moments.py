@@ -20,7 +20,7 @@ from baserate.estimation.features import ClassMoments
 from baserate.rates.ellipsoids import Ellipsoid, centred_basis
 from baserate.support.arrays import BoolArray, FloatArray
 
-_JUMPS = 0.5  # Confusions of each kind that a batch may have in addition to those that are expected.
+_JUMPS = 0.8  # Confusions of each kind that a batch may have in addition to those that are expected.
 _MARGIN = 0.8  # Share of the error probability that is used: the noise is not quite normal.
 _SIMPLEX_WEIGHT = 0.02
 """Weight of the ball around the simplex in the ellipsoid: it limits what the features leave open.
@@ -75,8 +75,9 @@ def confidence_region(moments: ClassMoments, n_rows: int, confidence: float) -> 
     over = 1.0 - float(fdtr(1, min(freedom, few, _TEST_FREEDOM), statistic))
     p_value = min(over / (1 - _SHARE_OF_SIGNS), signs / _SHARE_OF_SIGNS, 1.0)
     # The set must contain the estimate and rates around it, also where the rates that fit best are below 0.
+    # The radius is 1 if rates within the simplex fit perfectly.
     needed = Ellipsoid.of(centre, covariance, radius).distance(estimate) if active.any() else 0.0
-    radius = max(radius, float(np.hypot(needed, radius / 2)))
+    radius = max(radius, float(np.hypot(needed, 0.5)))
     return Region(estimate, centre, covariance, radius, p_value, fit.unconstrained)
 
 
