@@ -359,3 +359,10 @@ def test_the_simulation_of_coverage_runs() -> None:
         assert cell.coverage >= 0.85
         assert cell.size <= 0.1
         assert 0 < cell.width < 0.5
+
+
+def test_advice_on_estimated_rates_is_about_the_set() -> None:
+    p_val, y_val, p_new, _ = shifted(0, [1 / 3, 1 / 3, 1 / 3], 500, 400)
+    rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
+    assert rates.contains(p_new.mean(axis=0))
+    assert "leave the predictions as they are" in str(br.advise(p_new, rates))

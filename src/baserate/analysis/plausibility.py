@@ -91,7 +91,7 @@ def check_rates(p: FloatArray, weights: FloatArray, known: Rates) -> RatesCheck:
         variation of the rows, and of the survey, is allowed for.
     """
     expected = weights @ p
-    if known.certainty is not None:
+    if known.kind in ("counts", "population"):  # estimated rates and draws are a set, as bounds are
         found = check_premise(p, weights, known, prior_adjusted=False)
         return RatesCheck(found.p_value, expected, known.estimate(), found.deviation)
     draws = _label_rates(p, weights) - expected
