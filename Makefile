@@ -97,6 +97,7 @@ betting-coverage: $(VENV)/.dev
 certify-coverage: $(VENV)/.dev
 	$(BIN)/python tools/certify_coverage.py
 
+# How often the sets of br.estimate contain the rates, on real predictions in BASERATE_DATA.
 estimate-coverage: $(VENV)/.dev
 	$(BIN)/python tools/estimate_coverage.py
 
