@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ Array = NDArray[Any]
 
 SMALLEST = 1e-6  # Predictions of 0 for the true class would make every mean loss infinite.
 LABELS = (50, 200, 800)
+SETS = {"imdb": "reviews, k = 2", "hpc": "jobs, k = 4", "lenet": "pictures, k = 10", "20news": "posts, k = 20"}
 
 
 class Sample(NamedTuple):
@@ -235,43 +236,73 @@ def log_loss(p: Array, y: Array) -> float:
     return float(-np.log(np.maximum(p[np.arange(len(y)), y], 1e-300)).mean())
 
 
-def cells(options: argparse.Namespace) -> Iterator[tuple[str, str, dict[str, Line]]]:
-    """The results of all cells that the command line names."""
+Cells = dict[tuple[str, str], dict[str, Line]]
+
+
+def cells(options: argparse.Namespace) -> Cells:
+    """The results of all cells that the command line names, by way and prediction set."""
+    found: Cells = {}
     for way in options.ways:
         repetitions = options.repetitions if way == "true" else options.violated or options.repetitions
         for name in options.sets:
-            yield way, name, simulate(name, way, options.validation, options.batch, repetitions)
+            found[way, name] = simulate(name, way, options.validation, options.batch, repetitions)
+            print(way, name, *(f"{p} {line.change:.0f}" for p, line in found[way, name].items()), sep=", ", flush=True)
+    return found
 
 
-def main() -> int:
-    """Print a Markdown line per cell: change and share of rises of each procedure, and the share of refused batches."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=100, help="batches per prediction set")
-    parser.add_argument("--violated", type=int, help="batches per prediction set and way to violate label shift")
-    parser.add_argument("--sets", type=lambda text: text.split(","), default=["imdb", "hpc", "lenet", "20news"])
-    parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
-    parser.add_argument("--validation", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=2000)
-    options = parser.parse_args()
-    violated: list[dict[str, Line]] = []
-    for number, (way, name, lines) in enumerate(cells(options)):
-        if number == 0:
-            print(f"| | {' | '.join(lines)} | refused |\n|---|{'--:|' * (len(lines) + 1)}")
-        texts = [f"{line.change:.0f} / {_percent(line.rises)}" for line in lines.values()]
-        print(f"| {way}, {name} | {' | '.join(texts)} | {_percent(lines['ellipsoid'].refused)} |", flush=True)
-        if way == "true":
-            kept = lines["ellipsoid"].change / lines["true rates"].change
-            print(f"{name}: the ellipsoid keeps {_percent(kept)} of the gain", file=sys.stderr)
-        else:
-            violated.append(lines)
-    if violated:
-        texts = [_percent(np.mean([cell[name].rises for cell in violated])) for name in violated[0]]
-        print(f"| all violated, rises | {' | '.join(texts)} | |")
-    return 0
+def true_table(found: Cells) -> str:
+    """A column per prediction set: change and share of rises."""
+    columns = {SETS.get(name, name): lines for (way, name), lines in found.items() if way == "true"}
+    rows = [[p, *(_cell(lines[p]) for lines in columns.values())] for p in next(iter(columns.values()))]
+    kept = [_percent(lines["ellipsoid"].change / lines["true rates"].change) for lines in columns.values()]
+    refused = [_percent(lines["ellipsoid"].refused) for lines in columns.values()]
+    return _markdown(["", *columns], [*rows, ["*kept by the ellipsoid*", *kept], ["*refused*", *refused]])
+
+
+def violated_table(found: Cells) -> str:
+    """A column per way to violate label shift, with means over the prediction sets."""
+    ways = list(dict.fromkeys(way for way, _ in found if way != "true"))
+    means = {way: _mean_lines([lines for (one, _), lines in found.items() if one == way]) for way in ways}
+    means["all"] = _mean_lines([lines for (way, _), lines in found.items() if way != "true"])
+    rows = [[p, *(_cell(lines[p]) for lines in means.values())] for p in means["all"]]
+    refused = [_percent(lines["ellipsoid"].refused) for lines in means.values()]
+    return _markdown(["", *means], [*rows, ["*refused*", *refused]])
+
+
+def _mean_lines(several: list[dict[str, Line]]) -> dict[str, Line]:
+    return {p: Line(*np.mean([lines[p] for lines in several], axis=0)) for p in several[0]}
+
+
+def _cell(line: Line) -> str:
+    return f"{line.change:.0f} / {_percent(line.rises)}".replace("-", "\N{MINUS SIGN}").replace(
+        "\N{MINUS SIGN}0 ", "0 "
+    )
 
 
 def _percent(share: Any) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def _markdown(heading: list[str], rows: list[list[str]]) -> str:
+    lines = [heading, ["---", *["--:"] * (len(heading) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def main() -> int:
+    """Print both tables: the mean change in thousandths of a nat, and the share of batches in which the loss rises."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=100, help="batches per prediction set")
+    parser.add_argument("--violated", type=int, help="batches per prediction set and way to violate label shift")
+    parser.add_argument("--sets", type=lambda text: text.split(","), default=list(SETS))
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
+    parser.add_argument("--validation", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=2000)
+    found = cells(parser.parse_args())
+    if any(way == "true" for way, _ in found):
+        print(f"\nlabel shift true\n\n{true_table(found)}")
+    if any(way != "true" for way, _ in found):
+        print(f"\nlabel shift violated\n\n{violated_table(found)}")
+    return 0
 
 
 if __name__ == "__main__":
