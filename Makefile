@@ -7,7 +7,7 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -77,6 +77,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/files.py --docs
 	$(BIN)/python benchmarks/groups.py --docs
 	$(BIN)/python benchmarks/group_files.py --docs
+	$(BIN)/python benchmarks/estimation.py --docs
 
 # A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
 bench-check: $(VENV)/.dev
@@ -100,6 +101,10 @@ certify-coverage: $(VENV)/.dev
 # How often the sets of br.estimate contain the rates, on real predictions in BASERATE_DATA.
 estimate-coverage: $(VENV)/.dev
 	$(BIN)/python tools/estimate_coverage.py
+
+# What estimated rates do to the loss, with label shift true and violated; about 5 minutes on one core.
+estimate-downstream: $(VENV)/.dev
+	$(BIN)/python tools/estimate_downstream.py
 
 procedures: $(VENV)/.run
 	$(BIN)/python benchmarks/procedures.py --docs

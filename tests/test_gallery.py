@@ -68,6 +68,17 @@ def survey(v: Values) -> None:
     np.testing.assert_array_equal(v["result"].shift, 0.0)  # nothing is changed in the survey that is shown
 
 
+def unknown_rates(v: Values) -> None:
+    raised, mean = v["summary"]["raised"].unstack(), v["summary"]["mean"].unstack()
+    assert (raised["br.estimate"] <= 0.02).all()
+    assert (raised["100 labels"] <= 0.05).all()
+    assert (raised["EM"] > 0.1).all()
+    assert (mean[["br.estimate", "100 labels"]] < 0).all(axis=None)
+    refused = v["summary"]["refused"].unstack()["br.estimate"]
+    assert refused["only the rates differ"] <= 0.05 < 0.4 < refused["also noise"]
+    assert "not refuted" in repr(v["rates"])
+
+
 def wrong_rates(v: Values) -> None:
     assert (v["rate_set"][v["in_set"]] <= 1e-9).all()
     assert v["rate_set"].max() > 0.01  # outside the set
@@ -167,6 +178,7 @@ CLAIMS: dict[str, Callable[[Values], None]] = {
     "small_batch": small_batch,
     "survey": survey,
     "undersampling": undersampling,
+    "unknown_rates": unknown_rates,
     "value_of_rates": value_of_rates,
     "which_loss": which_loss,
     "wrong_rates": wrong_rates,

@@ -44,6 +44,9 @@ def write_tables(folder: Path) -> None:
     visits.to_csv(folder / "visits.csv", index=False)
     pd.Series({"a": 0.1, "b": 0.2, "c": 0.3}, name="rate").rename_axis("clinic").to_csv(folder / "clinics.csv")
     pd.Series({"under 50": 0.1, "over 50": 0.3}, name="rate").rename_axis("age").to_csv(folder / "ages.csv")
+    others = rng.beta(1, 4, size=400)
+    validation = pd.DataFrame({"p_ill": others, "y": np.where(rng.random(400) < others, "ill", "not ill")})
+    validation.to_csv(folder / "validation.csv", index=False)
     table[["id", "p_malignant"]].to_csv(folder / "masses.csv", index=False)
     for name in ("january.parquet", "february.parquet"):
         table[["id", "p_fraud"]].to_parquet(folder / name)

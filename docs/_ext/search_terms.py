@@ -44,6 +44,9 @@ TERMS = {
     "zeros": ["zeros", "logits"],
     "uncertain-rates": ["bounds", "confidence"],
     "fixed-shift": ["certify", "drift", "fixed shift", "old shift"],
+    "unknown-rates": [
+        "quantification", "unknown prevalence", "BBSE", "EM", "label shift estimation", "unknown rates", "draw rows",
+    ],
     "groups": ["groups", "per group", "margins"],
     "guides/rates-per-group": ["per region", "rates per region", "per clinic", "small area"],
     "comparing": ["labelled rows"],
