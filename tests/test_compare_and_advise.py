@@ -362,3 +362,23 @@ class TestAdvise:
             for reason in advice.reasons:
                 assert any(ch.isdigit() for ch in reason.says) or np.isnan(reason.figure), reason
             assert any(ch.isdigit() for ch in advice.summary)
+
+
+def test_advice_trusts_rates_that_were_estimated_for_these_rows() -> None:
+    rng = np.random.default_rng(0)
+
+    def predictions(n: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.random(n) < rate
+        return 1 / (1 + np.exp(-rng.normal(2.0 * y - 1.0))), y
+
+    (p_val, y_val), (p, y) = predictions(1000, 0.5), predictions(2000, 0.1)
+    drawn = br.draw_rows(p, 400, random_state=0)
+    for rates in (
+        br.estimate(p, probs_val=p_val, y_val=y_val),
+        br.estimate(p, labelled=drawn, y_labelled=y[drawn.rows]),
+    ):
+        advice = br.advise(p, rates)
+        assert (advice.procedure, advice.doubtful) == ("adjust", False)
+        assert "estimated for these rows" in advice.reasons[0].says
+    low, high = br.estimate(p, probs_val=p_val, y_val=y_val).bounds()
+    assert br.advise(p, br.Rates.between(low, high)).doubtful  # the same numbers from elsewhere would be doubtful

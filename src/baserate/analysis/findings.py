@@ -29,6 +29,7 @@ It is not 0.05: an error of 5 points in a batch of 1000 rows should be noticed i
 
 _CLEAR_ODDS = float(np.log(20.0))  # Rows that are this much more likely under the stated rates clear them of doubt.
 _ONE_VECTOR = ("exact", "population", "counts")  # Kinds of rates that have one best estimate.
+_ESTIMATED = ("estimated", "labelled")  # Kinds of rates that were estimated for these very rows.
 PROBS_VAL, Y_VAL = Option("probs_val"), Option("y_val")
 
 
@@ -130,7 +131,12 @@ class Findings(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether the rates contradict the predictions, and no change of the class rates explains it."""
-        return self.conflicting and not self.shift_confirmed
+        return self.conflicting and not self.shift_confirmed and not self.estimated
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the rates were estimated for these rows. Then the mean prediction says nothing against them."""
+        return self.known.kind in _ESTIMATED
 
     @property
     def fits_population(self) -> bool:

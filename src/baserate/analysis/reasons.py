@@ -103,6 +103,8 @@ def _about_rates(found: Findings) -> Reason:
     )
     if found.conflicting and found.shift_confirmed:
         says += "; a change of the class rates since training explains it"
+    elif found.conflicting and found.estimated:
+        says += "; this does not speak against the rates, which were estimated for these rows"
     return Reason("rates", check.p_value, says)
 
 
