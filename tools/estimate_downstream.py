@@ -243,7 +243,7 @@ def cells(options: argparse.Namespace) -> Cells:
     """The results of all cells that the command line names, by way and prediction set."""
     found: Cells = {}
     for way in options.ways:
-        repetitions = options.repetitions if way == "true" else options.violated or options.repetitions
+        repetitions = options.repetitions if way == "true" else options.violated
         for name in options.sets:
             found[way, name] = simulate(name, way, options.validation, options.batch, repetitions)
             print(way, name, *(f"{p} {line.change:.0f}" for p, line in found[way, name].items()), sep=", ", flush=True)
@@ -292,7 +292,7 @@ def main() -> int:
     """Print both tables: the mean change in thousandths of a nat, and the share of batches in which the loss rises."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=100, help="batches per prediction set")
-    parser.add_argument("--violated", type=int, help="batches per prediction set and way to violate label shift")
+    parser.add_argument("--violated", type=int, default=30, help="batches per set and way to violate label shift")
     parser.add_argument("--sets", type=lambda text: text.split(","), default=list(SETS))
     parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
     parser.add_argument("--validation", type=int, default=1000)
