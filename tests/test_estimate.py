@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
@@ -366,3 +368,23 @@ def test_advice_on_estimated_rates_is_about_the_set() -> None:
     rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
     assert rates.contains(p_new.mean(axis=0))
     assert "leave the predictions as they are" in str(br.advise(p_new, rates))
+
+
+def test_label_column_of_any_table_is_found_and_names_the_columns_of_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names, y = np.array(["ant", "bee"]), rng.integers(2, size=300)
+    p = 1 / (1 + np.exp(-rng.normal(2.0 * y - 1.0)))
+    validation = pd.DataFrame({"ant": 1 - p, "bee": p, "y": names[y]})
+    new = pd.DataFrame({"ant": 1 - p[:200] ** 2, "bee": p[:200] ** 2})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    expected = br.estimate(new, probs_val=validation[["ant", "bee"]], y_val=names[y], method="exact").bounds()
+    for probs_new, probs_val in [
+        (new, pa.Table.from_pandas(validation)),
+        (pa.Table.from_pandas(new), pl.from_pandas(validation)),
+        (tmp_path / "new.csv", validation),
+        (tmp_path / "new.csv", pa.Table.from_pandas(validation)),
+    ]:
+        found = br.estimate(probs_new, probs_val=probs_val, y_val="y", method="exact")
+        np.testing.assert_allclose(found.bounds(), expected)
+    with pytest.raises(br.errors.BadOption, match="no column with this name; it has 'ant', 'bee', 'y'"):
+        br.estimate(new, probs_val=pa.Table.from_pandas(validation), y_val="label")

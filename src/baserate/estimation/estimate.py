@@ -160,7 +160,7 @@ def estimate(
             "of the new rows as probs_new",
             options=[_PROBS_VAL, _Y_VAL],
         )
-    if isinstance(y_val, str) and columns is None and classes is None and is_table(probs_new) and is_table(probs_val):
+    if isinstance(y_val, str) and columns is None and classes is None and is_table(probs_new):
         source = replace(source, named_classes=names_of_labels(probs_val, y_val))
     rows = open_rows(source)
     names = class_names(rows, classes, named=source.named_classes)

@@ -14,13 +14,14 @@ from baserate.core.row_model import RowModel
 from baserate.engines import open_rows
 from baserate.engines.files import FilesEngine
 from baserate.errors import BadLabels, BadOption, BadProbabilities, Option
+from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.labels import as_columns
 from baserate.inputs.reading import Naming, Reading
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.losses.registry import as_loss
 from baserate.support.arrays import FloatArray, IndexArray
-from baserate.tables import distinct_values
+from baserate.tables import distinct_values, is_table
 
 Y_VAL, PROBS_VAL = Option("y_val"), Option("probs_val")
 
@@ -37,9 +38,13 @@ def row_model(n_classes: int, reading: Reading) -> RowModel:
     return RowModel(as_loss("log"), True, n_classes, np.arange(n_classes), reading)
 
 
-def names_of_labels(probs: Any, column: str) -> tuple[Any, ...]:
-    """The values in the label column of files, which help to find the columns with probabilities."""
-    return tuple(sorted(distinct_values(probs, column, "labels"), key=str))
+def names_of_labels(probs: Any, column: str) -> tuple[Any, ...] | None:
+    """The values in the label column of files or of a dataframe, which help to find the columns with probabilities."""
+    if is_table(probs):
+        return tuple(sorted(distinct_values(probs, column, "labels"), key=str))
+    if not is_dataframe(probs) or column not in _column_names(probs):
+        return None
+    return tuple(np.unique(np.asarray(probs[column]).astype(str)).tolist())
 
 
 def read_labelled(probs: Any, y: Any, batch: Engine, names: tuple[Any, ...] | None, source: RowSource) -> LabelledRows:
@@ -89,7 +94,7 @@ def _label_column(probs: Any, rows: Engine, column: str) -> NDArray[Any]:
             first = int((found.codes < 0).argmax())
             raise BadLabels(f"{rows.naming.row(first)}, column {quoted_name(column)} is empty; give every row a label")
         return np.asarray(found.values)[found.codes]
-    there = [] if not hasattr(probs, "columns") else list(probs.columns)
+    there = _column_names(probs)
     if column not in there:
         raise BadOption(
             f"{Y_VAL} is {quoted_name(column)}, but {PROBS_VAL} has no column with this name"
@@ -97,6 +102,11 @@ def _label_column(probs: Any, rows: Engine, column: str) -> NDArray[Any]:
             options=[Y_VAL, PROBS_VAL],
         )
     return np.asarray(probs[column])
+
+
+def _column_names(probs: Any) -> list[Any]:
+    # The attribute ``columns`` of a pyarrow table holds the values, not the names.
+    return list(probs.column_names if hasattr(probs, "column_names") else getattr(probs, "columns", []))
 
 
 def _columns_of(y: Any, shape: tuple[int, ...], names: tuple[Any, ...] | None, batch: Engine) -> IndexArray:
