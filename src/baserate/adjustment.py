@@ -214,6 +214,30 @@ class Adjustment(Result):
             raise BaserateError("this adjustment has a shift but no rows; call adjust(probs, rates) instead")
         return type(self).of(solve_again(self, rates))
 
+    def to_torch(self, *, from_logits: bool | None = None) -> Any:
+        """A module of torch that adjusts predictions by the same shift.
+
+        It can be the last module of a network, and can be exported by ``torch.export`` and to ONNX; see
+        :doc:`Tensors and GPUs </gpu>`. It needs ``pip install "baserate[torch]"``.
+
+        Parameters
+        ----------
+        from_logits : bool, optional
+            Whether its input is logits; by default as in the fit. Its output is always probabilities.
+
+        Returns
+        -------
+        baserate.torch.ShiftLayer
+        """
+        try:
+            from baserate.torch import ShiftLayer
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ImportError('to_torch() needs torch: pip install "baserate[torch]"') from None
+        logits = None if from_logits is None else as_flag("from_logits", from_logits)
+        return ShiftLayer(self, from_logits=logits)
+
     def report(
         self,
         path: str | os.PathLike[str],

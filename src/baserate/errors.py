@@ -84,6 +84,10 @@ class BadFile(BaserateError):
     """A file cannot be read, or does not contain what it should."""
 
 
+class OutOfDeviceMemory(BaserateError):
+    """The memory of a GPU is too small for the adjusted rows or for what has to be computed."""
+
+
 class ImpossibleShift(BaserateError):
     """A labelled data set cannot be shifted, or its rates misstated, in the requested way.
 

@@ -8,13 +8,20 @@ from baserate.core.contracts import Engine, implementations
 from baserate.engines.dask import DaskEngine
 from baserate.engines.files import FilesEngine
 from baserate.engines.memory import MemoryEngine
+from baserate.engines.torch_tensors import HostTensorEngine, TensorEngine
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_progress
 
 _OUT = Option("out")
 
-ENGINES: tuple[type[Engine], ...] = (FilesEngine, DaskEngine, MemoryEngine)
+ENGINES: tuple[type[Engine], ...] = (
+    FilesEngine,
+    DaskEngine,
+    HostTensorEngine,
+    TensorEngine,
+    MemoryEngine,
+)
 """The engines of this package, in the order in which they are asked. Other subclasses of ``Engine`` come first."""
 
 

@@ -83,9 +83,12 @@ class RankedProbability(Loss):
         face._steps = np.diff(position[keep])
         return face
 
-    def _thresholds(self, q: FloatArray) -> FloatArray:
+    def thresholds(self, n_classes: int) -> FloatArray:
         """Number of thresholds between each pair of neighbouring classes."""
-        return np.ones(q.shape[1] - 1) if self._steps is None else self._steps
+        return np.ones(n_classes - 1) if self._steps is None else self._steps
+
+    def _thresholds(self, q: FloatArray) -> FloatArray:
+        return self.thresholds(q.shape[1])
 
 
 def _isotonic(z: FloatArray, weights: FloatArray) -> FloatArray:

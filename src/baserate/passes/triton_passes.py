@@ -1,0 +1,288 @@
+"""The passes of log loss and the Brier score as Triton kernels, for large tensors on a GPU.
+
+Triton comes with torch on Linux. Compiling a kernel takes about a second, once per machine, so small inputs use torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from baserate.core.contracts import (
+    Block,
+    DualSums,
+    Engine,
+    FirstSums,
+    RowPasses,
+    SurveySums,
+    WrittenBlock,
+    WrittenSums,
+    total,
+)
+from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.errors import warn
+from baserate.inputs.reading import Naming
+from baserate.losses.base import laplacian
+from baserate.passes.torch_passes import TorchPasses
+from baserate.support.arrays import FloatArray, rows_per_block
+
+LARGE_VALUES = 1_000_000
+"""Inputs with so many values use Triton by default."""
+
+MOST_CLASSES = 16
+"""Rows with more classes do not fit into the registers of a lane."""
+
+_MOST_CURVED = 12  # Up to so many classes the kernel sums the curvature; beyond, torch does.
+_WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
+_DROPPED = -1e300  # Half the shift of classes of rate 0, for the Brier score.
+_PROGRAMS_PER_CORE = 24  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
+_INTERPRETED_BLOCK = 1024  # The interpreter takes as long for many lanes as for few.
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class _PassResult(NamedTuple):
+    """The sums of a pass, weighted, for all classes."""
+
+    sums: FloatArray
+    before: FloatArray
+    mean: FloatArray
+    rounded: FloatArray
+    edges: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TritonPasses(RowPasses):
+    """Fused passes; what they cannot compute, and rows that need an error message, go to :class:`TorchPasses`."""
+
+    model: RowModel
+    naming: Naming
+    loss: str
+    fallback: TorchPasses
+
+    name = "triton"
+    block_values = 1 << 62  # one block
+
+    @classmethod
+    def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
+        if rows.array_module != "torch" or kernels == "off":
+            return None
+        loss = vars(type(model.loss)).get("kernel")  # that of this very class: a subclass may have changed the loss
+        large = kernels == "always" or rows.n_values >= LARGE_VALUES
+        device = getattr(rows, "device", None)
+        can_run = device is not None and (device.type == "cuda" or is_interpreted())
+        if loss is None or not large or not can_run or not _supports(model) or not is_installed():
+            return None
+        fallback = TorchPasses.for_rows(model, rows, kernels)
+        assert fallback is not None
+        return cls(model, rows.naming, loss, fallback)
+
+    def with_model(self, model: RowModel) -> RowPasses:
+        fallback = replace(self.fallback, model=model)
+        return replace(self, model=model, fallback=fallback) if _supports(model) else fallback
+
+    def survey(self, block: Block) -> SurveySums:
+        return self.first(block, np.zeros(len(self.model.kept_classes)), curvature=False).survey
+
+    def first(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> FirstSums:
+        done = self._run(block, shift, survey=True, curvature=curvature)
+        if done is None or not self._is_supported(done):
+            return self._in_torch(block, functools.partial(self.fallback.first, shift=shift, curvature=curvature))
+        return FirstSums(self._survey(block, done), self._dual_sums(block, shift, done, curvature))
+
+    def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
+        done = self._run(block, shift, curvature=curvature)
+        if done is None:
+            return self._in_torch(block, functools.partial(self.fallback.reduce, shift=shift, curvature=curvature))
+        return self._dual_sums(block, shift, done, curvature)
+
+    def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
+        rows = self._space_for_rows(block)
+        unchanged = not shift.any()  # torch returns such rows without rounding error
+        writes = self.model.answer_types.columns is None and not unchanged
+        done = self._run(block, shift, survey=check, rows=rows) if writes else None
+        if done is None or (check and not self._is_supported(done)):
+            return self._write_in_torch(block, shift, check, rows)
+        if check:
+            return WrittenBlock(rows, ())
+        is_rounded = self.model.answer_types.common == "float32"
+        returned = done.rounded if is_rounded else done.mean
+        divergence = done.sums[_kernels().MOVED]
+        if self.loss == "log":  # By Fenchel's identity, with conj(link(p)) = 0. The kernel sums what rounding adds.
+            divergence += shift @ returned[self.model.kept_classes] - done.sums[_kernels().VALUE]
+        shortfall = np.asarray(done.sums[_kernels().SHORT])
+        return WrittenBlock(rows, WrittenSums(np.asarray(divergence), returned, shortfall, done.mean))
+
+    def _survey(self, block: Block, done: _PassResult) -> SurveySums:
+        kernels, weight = _kernels(), block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
+        squared = len(block.weights) * weight**2 if weight is not None else float(block.weights @ block.weights)
+        offset, zeros, ceiling = (done.sums[i] for i in (kernels.OFFSET, kernels.ZEROS, kernels.CEILING))
+        return SurveySums(done.before, *map(np.asarray, (offset, zeros, ceiling, squared)))
+
+    def _dual_sums(self, block: Block, shift: FloatArray, done: _PassResult, curvature: bool) -> DualSums:
+        kernels, kept = _kernels(), self.model.kept_classes
+        value, size = np.asarray(done.sums[kernels.VALUE]), np.asarray(done.sums[kernels.SIZE])
+        if not curvature:
+            bend = NO_CURVATURE
+        elif self.model.n_classes > _MOST_CURVED:
+            bend = self._in_torch(block, functools.partial(self.fallback.reduce, shift=shift)).curvature
+        else:
+            bend = laplacian(done.edges[np.ix_(kept, kept)])
+        return DualSums(value, size, done.mean[kept], bend)
+
+    def _is_supported(self, done: _PassResult) -> bool:
+        """Whether every row certainly gives probability to some class of positive rate."""
+        zeros = done.sums[_kernels().ZEROS]
+        return self.model.keeps_all_classes or self.loss != "log" or zeros == 0
+
+    def _run(
+        self, block: Block, shift: FloatArray, *, survey: bool = False, curvature: bool = False, rows: Any = None
+    ) -> _PassResult | None:
+        """One pass over a block; None if the kernel cannot compute it or met a row that is not a prediction."""
+        if self.loss == "log" and np.ptp(shift) > _WIDEST:
+            return None
+        kernels, k = _kernels(), self.model.n_classes
+        curved = curvature and k <= _MOST_CURVED
+        weight = block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
+        line = launch(
+            self.loss,
+            block.rows,
+            None if weight is not None else block.weights,
+            self._params(shift, block),
+            rows,
+            survey=survey,
+            curvature=curved,
+            logits=self.model.reading.from_logits,
+        )
+        if line[kernels.INVALID]:
+            return None
+        counts = line[[kernels.ZEROS]]
+        line *= 1.0 if weight is None else weight
+        line[kernels.ZEROS] = counts[0]
+        first, *others = np.split(line, [kernels.N_SUMS + i * k for i in range(4)])
+        edges = np.zeros((k, k))
+        if curved:
+            edges[np.tril_indices(k, -1)] = others[3]
+            edges += edges.T
+        return _PassResult(first, others[0], others[1], others[2], edges)
+
+    def _params(self, shift: FloatArray, block: Block) -> FloatArray:
+        """What the kernel needs to know about the shift and about how rows are read."""
+        from baserate.passes.torch_rows import sum_tolerance
+
+        model, centre, rounding = self.model, 0.0, 0.0
+        if self.loss == "log":
+            centre = 0.5 * float(shift.min() + shift.max())
+            of_class = model.per_class(np.exp(shift - centre), fill=0.0)
+        else:
+            of_class = model.per_class(0.5 * shift, fill=_DROPPED)
+            rounding = 8 * _EPS * (4 + float(np.abs(shift).max()))
+        reading = model.reading
+        tolerance = np.inf if reading.normalize else sum_tolerance(block.rows, reading)
+        return np.concatenate([of_class, [reading.smoothing, tolerance, centre, rounding]])
+
+    def _space_for_rows(self, block: Block) -> Any:
+        """Memory for the adjusted rows of a block: that of the answer if it is there."""
+        if block.scratch is not None:
+            return block.scratch
+        import torch
+
+        return torch.empty_like(block.rows, dtype=getattr(torch, self.model.answer_types.common))
+
+    def _in_torch(self, block: Block, task: Callable[[Block], Any]) -> Any:
+        return total(map(task, block.split(rows_per_block(self.model.n_classes, self.fallback.block_values))))
+
+    def _write_in_torch(self, block: Block, shift: FloatArray, check: bool, rows: Any) -> WrittenBlock:
+        def write(piece: Block) -> Any:
+            written = self.fallback.write(piece, shift, check=check)
+            first = piece.start - block.start
+            rows[first : first + len(written.rows)] = written.rows
+            return written.sums
+
+        sums = self._in_torch(block, write)
+        return WrittenBlock(rows, sums)
+
+
+def launch(
+    loss: str, raw: Any, weights: Any, params: FloatArray, rows: Any, *, survey: bool, curvature: bool, logits: bool
+) -> FloatArray:
+    """Run a kernel, and add up the sums of its programs. Without ``rows`` nothing is written."""
+    import torch
+
+    kernels, (n, k) = _kernels(), raw.shape
+    block, warps = _shape(loss, curvature)
+    programs = min(-(-n // block), _PROGRAMS_PER_CORE * _cores(raw.device))
+    out = torch.empty((programs, kernels.n_sums(k, curvature)), dtype=torch.float64, device=raw.device)
+    on_device = torch.from_numpy(params).to(raw.device, non_blocking=True)
+    write = rows is not None
+    target = rows if write else out
+    run = kernels.log_pass if loss == "log" else kernels.brier_pass
+    options = {} if is_interpreted() else {"num_warps": warps, "enable_fp_fusion": True}
+    with torch.cuda.device(raw.device) if raw.device.type == "cuda" else _NOTHING:
+        run[(programs,)](
+            raw, out if weights is None else weights, on_device, target, out, n, *raw.stride(), *target.stride(),
+            K=k, BLOCK=block, SURVEY=survey, CURVATURE=curvature, WRITE=write,
+            ROUND=write and rows.dtype == torch.float32, LOGITS=logits, WEIGHTED=weights is not None, **options,
+        )  # fmt: skip
+    summed: FloatArray = out.sum(dim=0).cpu().numpy()
+    return summed
+
+
+def _shape(loss: str, curvature: bool) -> tuple[int, int]:
+    """Rows per tile, and warps: one row per lane."""
+    if is_interpreted():
+        return _INTERPRETED_BLOCK, 1
+    # The search for theta ends when it ends in all lanes, which is cheap to find out within one warp.
+    return (64, 2) if loss == "log" else (32, 1)
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+_NOTHING = _Nothing()
+
+
+def _supports(model: RowModel) -> bool:
+    plain = model.bounded and model.limit_levels is None and not model.softness
+    return plain and 2 <= model.n_classes <= MOST_CLASSES
+
+
+def is_interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter, on the CPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@functools.cache
+def _cores(device: Any) -> int:
+    import torch
+
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+@functools.cache
+def is_installed() -> bool:
+    """Whether Triton is installed and can be imported."""
+    try:
+        _kernels()
+    except ImportError as error:
+        warn(RuntimeWarning(f"Triton cannot be imported, so torch is used, which is slower: {error}"))
+        return False
+    return True
+
+
+@functools.cache
+def _kernels() -> Any:
+    from baserate.passes import triton_kernels
+
+    return triton_kernels
