@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
+VENV_TORCH ?= .venv-torch
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch gpu procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -37,6 +38,18 @@ MIN_WARNINGS := -W ignore::DeprecationWarning -W "ignore:Values in x were outsid
 test-min: $(VENV_MIN)/.done
 	$(ONE_CORE) $(VENV_MIN)/bin/python -m pytest -m "not stress" -n auto --dist loadfile $(MIN_WARNINGS) \
 		--deselect tests/test_commands.py::test_bench_study_demo_version_help_and_completion $(MIN_TESTS:%=tests/test_%.py)
+
+# Tensors without a GPU, in an environment of its own: torch for the CPU, and Triton's interpreter, which runs the same
+# kernels. Without the settings of tests/conftest.py, which need the study.
+TORCH_TESTS := tests/test_torch.py tests/test_torch_layer.py tests/test_triton.py
+test-torch: $(VENV_TORCH)/.done
+	$(ONE_CORE) TRITON_INTERPRET=1 $(VENV_TORCH)/bin/python -m pytest --noconftest -m "not stress" -n auto $(TORCH_TESTS)
+	$(ONE_CORE) $(VENV_TORCH)/bin/python -m pytest src/baserate/torch docs/gpu.md
+
+# On a machine with a GPU, with the torch, Triton and pytest that are there: 2500 random problems, then the benchmark.
+gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest --noconftest $(TORCH_TESTS)
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
 
 # Builds both distributions in dist/, and tries the wheel in an environment that has nothing else: first without
 # extras, which finds dependencies that are not declared, then with files. -I keeps the source tree off the path.
@@ -168,6 +181,15 @@ $(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
 		-e ".[fast,files,dask,report]" pandas polars skops joblib tqdm pytest pytest-xdist hypothesis
 	touch $@
 
+# A pinned build for the CPU, so that the tests do not depend on the newest release, and need no CUDA libraries. The
+# packages for ONNX run the exported layer, and JAX shares arrays.
+$(VENV_TORCH)/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV_TORCH)
+	$(VENV_TORCH)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_TORCH)/bin/python -m pip install --quiet --no-compile -e ".[fast]" torch==2.13.0 triton onnx onnxscript onnxruntime jax \
+		pytest pytest-xdist hypothesis
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $@
@@ -177,4 +199,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

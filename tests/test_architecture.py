@@ -33,6 +33,8 @@ HEAVY_PACKAGES = {
     "dask",
     "distributed",
     "numba",
+    "torch",
+    "triton",
     "tqdm",
     "sqlglot",
     "onnx",
@@ -40,7 +42,7 @@ HEAVY_PACKAGES = {
 }
 """Packages that may only be loaded when they are used."""
 
-COMPILED_KERNELS = ["passes/cell_kernels.py", "passes/fused_kernels.py"]
+COMPILED_KERNELS = ["passes/cell_kernels.py", "passes/fused_kernels.py", "passes/triton_kernels.py"]
 """Files with compiled loops, which may be longer because a call inside them costs time or prevents vectorization."""
 
 Check = Callable[[str], Iterator[int]]

@@ -51,6 +51,8 @@ SEARCHES = [
     ("dask", "clusters"),
     ("spark", "clusters"),
     ("csv", "files"),
+    ("torch", "gpu"),
+    ("GPU", "gpu"),
     ("scikit-learn", "scikit-learn"),
     ("sklearn", "scikit-learn"),
     ("pandas", "scikit-learn"),

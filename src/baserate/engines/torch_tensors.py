@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _NEIGHBOURS, _SEED = 8, 20190  # As in core.sampling, but drawn on the device: millions of numbers take long to copy.
+_WORTH_SAMPLING = 50_000_000  # Values. A pass over fewer takes no longer than the steps of the search between passes.
 _LARGEST_EXCESS = 1e-5  # A probability of one class may be above 1 by rounding errors of float32.
 _HALF_TOLERANCE = 1e-2  # How far the sum of a row of bfloat16 may be from 1.
 
@@ -233,6 +234,8 @@ class TensorEngine(Engine):
     def sample(self, n_rows: int) -> TensorEngine | None:
         import torch
 
+        if self.n_values < _WORTH_SAMPLING:
+            return None
         n_places = max(n_rows // _NEIGHBOURS, 1)
         stretch = self.n_rows / n_places
         generator = torch.Generator(self.device).manual_seed(_SEED)

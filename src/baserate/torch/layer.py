@@ -41,7 +41,7 @@ class ShiftLayer(torch.nn.Module):
         model = result.model
         if model.limit_levels is not None:
             raise BadOption("these rates are only reached in a limit, which a layer cannot compute; use apply")
-        self.loss: TorchLoss = _exportable(result)
+        self.loss, self.kept_loss = _exportable(result)
         self.from_logits = model.reading.from_logits if from_logits is None else bool(from_logits)
         self.smoothing, self.bounded, self.one_column = model.reading.smoothing, model.bounded, result.one_column
         self.n_classes, self.all_kept = model.n_classes, model.keeps_all_classes
@@ -57,7 +57,7 @@ class ShiftLayer(torch.nn.Module):
         """Adjusted probabilities of rows with k classes in the last dimension; all other dimensions are kept."""
         eta = self._dual_points(rows.to(self.shift.dtype))
         x = (eta if self.all_kept else eta.index_select(-1, self.kept)) + self.shift
-        a = torch.ones_like(x) if x.shape[-1] == 1 else self.loss.row_map(x, bounded=self.bounded)
+        a = torch.ones_like(x) if x.shape[-1] == 1 else self.kept_loss.row_map(x, bounded=self.bounded)
         if self.loss.pins_zeros:  # a probability that underflows must not become a hard zero
             a = torch.where(x > -torch.inf, a.clamp_min(_tiny(rows, a)), a)
         if not self.all_kept:
@@ -88,12 +88,13 @@ def _tiny(rows: Tensor, a: Tensor) -> float:
     return max(torch.finfo(rows.dtype).tiny, torch.finfo(a.dtype).tiny)
 
 
-def _exportable(result: Result) -> TorchLoss:
-    """The loss in torch, if its row map has a closed form."""
-    model, found = result.model, torch_loss(result.model.kept_loss, len(result.model.kept_classes))
-    if found is None or not found.has_closed_map:
+def _exportable(result: Result) -> tuple[TorchLoss, TorchLoss]:
+    """The loss in torch for all classes and for the kept ones, if its row map has a closed form."""
+    model = result.model
+    found = torch_loss(model.loss, model.n_classes), torch_loss(model.kept_loss, len(model.kept_classes))
+    if found[0] is None or found[1] is None or not found[1].has_closed_map:
         raise BadLoss(
             f"{model.loss!r} has no closed formula in torch; log, Brier, spherical and ranked losses have one. "
             "Use apply, which takes tensors"
         )
-    return found
+    return found[0], found[1]

@@ -1,0 +1,142 @@
+"""The Triton kernels, on a GPU or in Triton's interpreter; see the target test-torch of the Makefile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import kernel_setting
+from torch_support import as_layout, assert_agrees, on_device, random_problem
+
+import baserate as br
+from baserate.passes import triton_passes
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+P = np.random.default_rng(4).dirichlet([1.0, 0.3, 2.0], 1500)
+RATES = [0.3, 0.3, 0.4]
+
+__all__ = ["on_device"]
+
+pytestmark = [
+    pytest.mark.skipif(DEVICE == "cpu" and not triton_passes.is_interpreted(), reason="needs TRITON_INTERPRET=1"),
+    pytest.mark.usefixtures("on_device"),
+]
+
+
+def solve(rows: Any, rates: Any = RATES, **options: Any) -> br.Adjustment:
+    with kernel_setting("always"):
+        return br.adjust(rows, rates, **options)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_problems_have_the_solution_of_numpy(first: int) -> None:
+    engines = []
+    with kernel_setting("always"):
+        for seed in range(first, first + 10):
+            engines.append(assert_agrees(random_problem(seed, DEVICE, losses=["log", "brier"])).engine)
+    assert engines.count("torch, triton") >= 7
+
+
+@pytest.mark.stress
+def test_many_random_problems_have_the_solution_of_numpy() -> None:
+    with kernel_setting("always"):
+        for seed in range(5000, 5500):
+            assert_agrees(random_problem(seed, DEVICE, losses=["log", "brier"]))
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_kernels_agree_with_plain_torch(loss: str, dtype: str) -> None:
+    rows = as_layout(P, dtype, "slice", DEVICE)
+    ours, plain = solve(rows, loss=loss), br.adjust(rows, RATES, loss=loss)
+    assert (ours.engine, plain.engine) == ("torch, triton", "torch")
+    assert ours.shift == pytest.approx(plain.shift, abs=1e-10)
+    assert ours.certificate.loss_reduction == pytest.approx(plain.certificate.loss_reduction, abs=1e-12)
+    assert (ours.probs - plain.probs).abs().max() <= 1e-9
+    assert ours.rates == pytest.approx(ours.probs.double().mean(dim=0).cpu().numpy(), abs=1e-13)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_apply_writes_and_checks_in_one_pass(loss: str) -> None:
+    rows = as_layout(P, "float32", "rows", DEVICE)
+    result = solve(rows, loss=loss)
+    with kernel_setting("always"):
+        assert torch.equal(result.apply(rows), result.probs)
+        rows[1200, 0] = torch.nan
+        with pytest.raises(br.errors.BadProbabilities, match="row 1200, column 0 is nan"):
+            result.apply(rows)
+
+
+def test_tiny_probabilities_and_far_logits_are_left_to_torch() -> None:
+    logits = np.log(P)
+    logits[3] = [0.0, -900.0, -1.0]
+    rows = as_layout(logits, "float64", "rows", DEVICE)
+    result, expected = solve(rows, from_logits=True), br.adjust(logits, RATES, from_logits=True)
+    assert result.shift == pytest.approx(expected.shift, abs=1e-10)
+    assert result.probs[3, 1] > 0
+    assert result.certificate.loss_reduction == pytest.approx(expected.certificate.loss_reduction, abs=1e-12)
+
+
+def test_float32_rows_are_rounded_up_where_they_would_be_zero() -> None:
+    p = P.copy()
+    p[5] = [1 - 1e-44, 1e-44, 0.0]
+    rows = as_layout(p, "float64", "rows", DEVICE)
+    result, expected = solve(rows, dtype="float32"), br.adjust(p, RATES, dtype="float32")
+    assert result.probs[5].tolist() == expected.probs[5].tolist()
+    assert result.probs[5, 1] > 0
+    assert result.probs[5, 2] == 0
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_many_classes_take_their_curvature_from_torch(loss: str) -> None:
+    p = np.random.default_rng(6).dirichlet(np.ones(14), 500)
+    rates = np.random.default_rng(7).dirichlet(np.full(14, 5.0))
+    result = solve(as_layout(p, "float64", "rows", DEVICE), rates, loss=loss)
+    assert result.engine == "torch, triton"
+    assert result.shift == pytest.approx(br.adjust(p, rates, loss=loss).shift, abs=1e-10)
+
+
+def test_equal_calls_have_equal_results() -> None:
+    rows = as_layout(P, "float32", "rows", DEVICE)
+    first, second = solve(rows), solve(rows)
+    assert first.shift.tolist() == second.shift.tolist()
+    assert first.certificate.loss_reduction == second.certificate.loss_reduction
+    assert torch.equal(first.probs, second.probs)
+
+
+def test_small_tensors_do_not_wait_for_a_compiler() -> None:
+    assert br.adjust(as_layout(P, "float32", "rows", DEVICE), RATES).engine == "torch"
+
+
+def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
+    code = """
+        import warnings; warnings.simplefilter("ignore")
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+        from baserate.passes import triton_kernels as kernels
+
+        flags = dict(K=3, BLOCK=64, CURVATURE=True, ROUND=True, LOGITS=False, WEIGHTED=True)
+        for kernel in (kernels.log_pass, kernels.brier_pass):
+            for chosen in (flags | dict(SURVEY=True, WRITE=False), flags | dict(SURVEY=False, WRITE=True)):
+                types = dict.fromkeys(("raw", "rows"), "*fp32") | dict.fromkeys(("weights", "params", "out"), "*fp64")
+                types |= dict.fromkeys(chosen, "constexpr")
+                signature = {name: types.get(name, "i32") for name in kernel.arg_names}
+                target = GPUTarget("cuda", 90, 32)
+                found = triton.compile(ASTSource(kernel, signature, chosen), target=target, options={"num_warps": 2})
+                assert ".f64" in found.asm["ptx"]
+    """
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
