@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import kernel_setting
-from torch_support import as_layout, assert_agrees, on_device, random_problem
+from torch_support import as_layout, assert_agrees, on_device, random_kernel_problem
 
 import baserate as br
 from baserate.passes import triton_passes
@@ -42,7 +42,7 @@ def test_random_problems_have_the_solution_of_numpy(first: int) -> None:
     engines = []
     with kernel_setting("always"):
         for seed in range(first, first + 10):
-            engines.append(assert_agrees(random_problem(seed, DEVICE, losses=["log", "brier"])).engine)
+            engines.append(assert_agrees(random_kernel_problem(seed, DEVICE)).engine)
     assert engines.count("torch, triton") >= 7
 
 
@@ -50,7 +50,7 @@ def test_random_problems_have_the_solution_of_numpy(first: int) -> None:
 def test_many_random_problems_have_the_solution_of_numpy() -> None:
     with kernel_setting("always"):
         for seed in range(5000, 5500):
-            assert_agrees(random_problem(seed, DEVICE, losses=["log", "brier"]))
+            assert_agrees(random_kernel_problem(seed, DEVICE))
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])

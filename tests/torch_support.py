@@ -48,11 +48,21 @@ class Problem(NamedTuple):
         return rows.numpy(), options
 
 
-def random_problem(seed: int, device: str, *, max_rows: int = 400, losses: list[Any] | None = None) -> Problem:
+def random_problem(seed: int, device: str) -> Problem:
     """A random problem: loss, rates, zeros, weights, dtype and layout."""
     rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(2, max_rows)), int(rng.integers(2, 8))
-    dtype, layout = str(rng.choice(DTYPES, p=[0.4, 0.4, 0.1, 0.1])), str(rng.choice(LAYOUTS))
+    dtype = str(rng.choice(DTYPES, p=[0.4, 0.4, 0.1, 0.1]))
+    return _random_problem(rng, device, int(rng.integers(2, 8)), dtype, LOSSES)
+
+
+def random_kernel_problem(seed: int, device: str) -> Problem:
+    """A random problem for kernels, of few kinds, because each kind has to be compiled."""
+    rng = np.random.default_rng(seed)
+    return _random_problem(rng, device, int(rng.choice([2, 4])), str(rng.choice(DTYPES[:2])), ["log", "brier"])
+
+
+def _random_problem(rng: np.random.Generator, device: str, k: int, dtype: str, losses: list[Any]) -> Problem:
+    n, layout = int(rng.integers(2, 400)), str(rng.choice(LAYOUTS))
     p = rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0])), n)
     p = np.maximum(p, 1e-6)
     if rng.random() < 0.2:  # hard zeros, but every class keeps rows without any
@@ -60,8 +70,7 @@ def random_problem(seed: int, device: str, *, max_rows: int = 400, losses: list[
         zero[np.arange(n), p.argmax(axis=1)] = False
         p[zero] = 0.0
     p /= p.sum(axis=1, keepdims=True)
-    choices = LOSSES if losses is None else losses
-    options: dict[str, Any] = {"loss": choices[int(rng.integers(len(choices)))]}
+    options: dict[str, Any] = {"loss": losses[int(rng.integers(len(losses)))]}
     values = p
     if rng.random() < 0.25:
         options["from_logits"] = True

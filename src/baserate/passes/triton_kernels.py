@@ -47,6 +47,9 @@ def n_sums(k: int, curvature: bool) -> int:
     return N_SUMS + 3 * k + (k * (k - 1) // 2 if curvature else 0)
 
 
+# Arguments whose values may not lead to compiled code of their own: any number of rows and any layout share one kernel.
+_GENERAL = ["n", "row_stride", "out_row_stride", "out_column_stride"]
+
 _SMALL = tl.constexpr(1e-290)  # A sum outside this range has lost digits or is about to.
 _LARGE = tl.constexpr(1e290)
 _TINY = tl.constexpr(2.2250738585072014e-308)  # The smallest normal number of float64.
@@ -204,7 +207,7 @@ def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
     return b, added, missing
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_GENERAL)
 def log_pass(
     raw, weights, params, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
@@ -290,7 +293,7 @@ def _onto_simplex(x, K: tl.constexpr):
     return theta
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_GENERAL)
 def brier_pass(
     raw, weights, params, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
