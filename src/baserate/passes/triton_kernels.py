@@ -12,7 +12,7 @@ Arguments of both kernels:
 
 raw : pointer to the predictions, with the strides ``row_stride`` and ``column_stride``
 weights : pointer to float64; not used unless ``WEIGHTED``
-params : pointer to float64
+settings : pointer to float64
     For each class what the shift does (``exp(shift - centre)`` for log loss, ``shift / 2`` for the Brier score), then
     the numbers at the positions SMOOTHING to ROUNDING. Not as arguments: Triton would round them to float32.
 rows : pointer to the adjusted rows in float32 or float64, with the strides ``out_row_stride`` and ``out_column_stride``
@@ -31,7 +31,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Positions in ``params`` after the numbers of the classes: what is added to every probability, how far the sum of a row
+# Positions in ``settings`` after the numbers of the classes: what is added to every probability, how far the sum of a row
 # may be from 1, what was subtracted from the shift, and what rounding may add to the shortfall of a row.
 SMOOTHING, TOLERANCE, CENTRE, ROUNDING, N_PARAMS = 0, 1, 2, 3, 4
 
@@ -95,17 +95,17 @@ def _read(raw, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: 
 
 @triton.jit
 def _predictions(
-    raw, params, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr
+    raw, settings, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr
 ):  # fmt: skip
     """Normalised and smoothed rows, and whether each is a valid prediction."""
     x, valid = _read(raw, row, inside, row_stride, column_stride, K, LOGITS)
     total = x[0]
     for j in tl.static_range(1, K):
         total += x[j]
-    smoothing = tl.load(params + K + 0)
+    smoothing = tl.load(settings + K + 0)
     scale = 1.0 / (1.0 + K * smoothing)
     if not LOGITS:
-        valid = valid & (tl.abs(total - 1.0) <= tl.load(params + K + 1))
+        valid = valid & (tl.abs(total - 1.0) <= tl.load(settings + K + 1))
     valid = valid & (total > _SMALL) & (total < _LARGE)  # NaN and infinite entries show here
     total = scale / total
     p = ()
@@ -209,7 +209,7 @@ def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
 
 @triton.jit(do_not_specialize=_GENERAL)
 def log_pass(
-    raw, weights, params, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
+    raw, weights, settings, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
     WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -221,20 +221,20 @@ def log_pass(
     before = _zeros(BLOCK, K if SURVEY else 1)
     rounded = _zeros(BLOCK, K if WRITE and ROUND else 1)
     edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1)
-    centre = tl.load(params + K + 2)
+    centre = tl.load(settings + K + 2)
     for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
-        p, valid = _predictions(raw, params, row, inside, row_stride, column_stride, K, LOGITS)
+        p, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
         if SURVEY:
             lowest, n_zeros = _lowest(p, inside, K)
             before = _added(before, w, p, K)
             zeros += n_zeros
             ceiling += w * -tl.log(lowest)
-        z = p[0] * tl.load(params)
+        z = p[0] * tl.load(settings)
         for j in tl.static_range(1, K):
-            z += p[j] * tl.load(params + j)
+            z += p[j] * tl.load(settings + j)
         valid = valid & (z > _SMALL) & (z < _LARGE)
         log_z = tl.log(tl.where(valid, z, 1.0))
         value += w * (log_z + centre)
@@ -242,7 +242,7 @@ def log_pass(
         inverse = 1.0 / z
         a = ()
         for j in tl.static_range(K):
-            factor = tl.load(params + j)
+            factor = tl.load(settings + j)
             v = p[j] * factor * inverse
             if WRITE:
                 small = (tl.where(p[j] > 0.0, factor, 0.0) > 0.0) & (v < _TINY * tl.maximum(inverse, 1.0))
@@ -295,7 +295,7 @@ def _onto_simplex(x, K: tl.constexpr):
 
 @triton.jit(do_not_specialize=_GENERAL)
 def brier_pass(
-    raw, weights, params, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
+    raw, weights, settings, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
     WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -310,7 +310,7 @@ def brier_pass(
     for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
-        p, valid = _predictions(raw, params, row, inside, row_stride, column_stride, K, LOGITS)
+        p, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
         if SURVEY:
             squares, lowest = p[0] * p[0], p[0]
@@ -322,7 +322,7 @@ def brier_pass(
             ceiling += w * (1.0 - 2.0 * lowest + squares)
         x = ()
         for j in tl.static_range(K):
-            x = x + (p[j] + tl.load(params + j),)
+            x = x + (p[j] + tl.load(settings + j),)
         theta = _onto_simplex(x, K)
         total = 0.0 * theta
         count = 0.0 * theta
@@ -359,12 +359,12 @@ def brier_pass(
             distance = 0.0 * theta
             for j in tl.static_range(K):
                 d = p[j] - a[j]
-                one = -2.0 * (d + tl.load(params + j))
+                one = -2.0 * (d + tl.load(settings + j))
                 fall += a[j] * one
                 least = tl.minimum(least, one)
                 distance += d * d
             moved += w * distance
-            short += w * tl.maximum(fall - least - tl.load(params + K + 3), 0.0)
+            short += w * tl.maximum(fall - least - tl.load(settings + K + 3), 0.0)
         invalid += tl.where(valid, 0.0, 1.0)
     if not SURVEY:
         before = _zeros(BLOCK, K)
