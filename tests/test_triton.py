@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import kernel_setting
-from torch_support import as_layout, assert_agrees, on_device, random_kernel_problem
+from torch_support import Problem, as_layout, assert_agrees, on_device, random_kernel_problem
 
 import baserate as br
 from baserate.passes import triton_passes
@@ -96,13 +96,28 @@ def test_float32_rows_are_rounded_up_where_they_would_be_zero() -> None:
     assert result.probs[5, 2] == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"zeros": 1e-4}, {"from_logits": True}])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("k", [14, 37])
 @pytest.mark.parametrize("loss", ["log", "brier"])
-def test_many_classes_take_their_curvature_from_torch(loss: str) -> None:
-    p = np.random.default_rng(6).dirichlet(np.ones(14), 500)
-    rates = np.random.default_rng(7).dirichlet(np.full(14, 5.0))
-    result = solve(as_layout(p, "float64", "rows", DEVICE), rates, loss=loss)
+def test_many_classes_have_the_solution_of_numpy(loss: str, k: int, dtype: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(k)
+    p, rates = rng.dirichlet(np.ones(k), 500), rng.dirichlet(np.full(k, 5.0))
+    if loss == "brier":
+        rates = np.where(np.arange(k) == 3, 0.0, rates) / (1.0 - rates[3])
+    weights = torch.as_tensor(rng.random(500), device=DEVICE) if k == 14 else None
+    rows = as_layout(np.log(p) + 1.0 if "from_logits" in options else p, dtype, "slice", DEVICE)
+    with kernel_setting("always"):
+        result = assert_agrees(Problem(rows, rates, {"loss": loss, "sample_weight": weights, **options}))
     assert result.engine == "torch, triton"
-    assert result.shift == pytest.approx(br.adjust(p, rates, loss=loss).shift, abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_many_classes_are_checked(loss: str) -> None:
+    p = np.random.default_rng(8).dirichlet(np.ones(20), 300)
+    p[200, 7] = np.nan
+    with pytest.raises(br.errors.BadProbabilities, match="row 200, column 7 is nan"):
+        solve(as_layout(p, "float32", "rows", DEVICE), np.full(20, 0.05), loss=loss)
 
 
 def test_equal_calls_have_equal_results() -> None:
@@ -128,7 +143,7 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         flags = dict(K=3, BLOCK=64, CURVATURE=True, ROUND=True, LOGITS=False, WEIGHTED=True)
         for kernel in (kernels.log_pass, kernels.brier_pass):
             for chosen in (flags | dict(SURVEY=True, WRITE=False), flags | dict(SURVEY=False, WRITE=True)):
-                types = dict.fromkeys(("raw", "rows"), "*fp32") | dict.fromkeys(("weights", "params", "out"), "*fp64")
+                types = dict.fromkeys(("raw", "rows"), "*fp32") | dict.fromkeys(("weights", "settings", "out"), "*fp64")
                 types |= dict.fromkeys(chosen, "constexpr")
                 signature = {name: types.get(name, "i32") for name in kernel.arg_names}
                 target = GPUTarget("cuda", 90, 32)

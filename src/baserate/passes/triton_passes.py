@@ -5,6 +5,7 @@ Triton comes with torch on Linux. Compiling a kernel takes about a second, once 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -34,10 +35,12 @@ from baserate.support.arrays import FloatArray, rows_per_block
 LARGE_VALUES = 1_000_000
 """Inputs with so many values use Triton by default."""
 
-MOST_CLASSES = 16
-"""Rows with more classes do not fit into the registers of a lane."""
+MOST_CLASSES = 4096
+"""Rows with more classes do not fit into the registers of a program."""
 
-_MOST_CURVED = 12  # Up to so many classes the kernel sums the curvature; beyond, torch does.
+_MOST_PER_LANE, _MOST_CURVED = 16, 12  # Up to so many classes a lane holds a row; if the curvature is summed, too.
+_TILE_VALUES, _LANE_VALUES = 1024, 8  # Values of a tile for more classes, and those that each lane holds.
+_SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
 _DROPPED = -1e300  # Half the shift of classes of rate 0, for the Brier score.
 _PROGRAMS_PER_CORE = 24  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
@@ -92,13 +95,13 @@ class TritonPasses(RowPasses):
         done = self._run(block, shift, survey=True, curvature=curvature)
         if done is None or not self._is_supported(done):
             return self._in_torch(block, functools.partial(self.fallback.first, shift=shift, curvature=curvature))
-        return FirstSums(self._survey(block, done), self._dual_sums(block, shift, done, curvature))
+        return FirstSums(self._survey(block, done), self._dual_sums(done, curvature))
 
     def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
         done = self._run(block, shift, curvature=curvature)
         if done is None:
             return self._in_torch(block, functools.partial(self.fallback.reduce, shift=shift, curvature=curvature))
-        return self._dual_sums(block, shift, done, curvature)
+        return self._dual_sums(done, curvature)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         rows = self._space_for_rows(block)
@@ -123,15 +126,10 @@ class TritonPasses(RowPasses):
         offset, zeros, ceiling = (done.sums[i] for i in (kernels.OFFSET, kernels.ZEROS, kernels.CEILING))
         return SurveySums(done.before, *map(np.asarray, (offset, zeros, ceiling, squared)))
 
-    def _dual_sums(self, block: Block, shift: FloatArray, done: _PassResult, curvature: bool) -> DualSums:
+    def _dual_sums(self, done: _PassResult, curvature: bool) -> DualSums:
         kernels, kept = _kernels(), self.model.kept_classes
         value, size = np.asarray(done.sums[kernels.VALUE]), np.asarray(done.sums[kernels.SIZE])
-        if not curvature:
-            bend = NO_CURVATURE
-        elif self.model.n_classes > _MOST_CURVED:
-            bend = self._in_torch(block, functools.partial(self.fallback.reduce, shift=shift)).curvature
-        else:
-            bend = laplacian(done.edges[np.ix_(kept, kept)])
+        bend = laplacian(done.edges[np.ix_(kept, kept)]) if curvature else NO_CURVATURE
         return DualSums(value, size, done.mean[kept], bend)
 
     def _is_supported(self, done: _PassResult) -> bool:
@@ -146,7 +144,6 @@ class TritonPasses(RowPasses):
         if self.loss == "log" and np.ptp(shift) > _WIDEST:
             return None
         kernels, k = _kernels(), self.model.n_classes
-        curved = curvature and k <= _MOST_CURVED
         weight = block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
         line = launch(
             self.loss,
@@ -155,20 +152,16 @@ class TritonPasses(RowPasses):
             self._params(shift, block),
             rows,
             survey=survey,
-            curvature=curved,
+            curvature=curvature,
             logits=self.model.reading.from_logits,
         )
         if line[kernels.INVALID]:
             return None
-        counts = line[[kernels.ZEROS]]
+        zeros = line[kernels.ZEROS]
         line *= 1.0 if weight is None else weight
-        line[kernels.ZEROS] = counts[0]
+        line[kernels.ZEROS] = zeros
         first, *others = np.split(line, [kernels.N_SUMS + i * k for i in range(4)])
-        edges = np.zeros((k, k))
-        if curved:
-            edges[np.tril_indices(k, -1)] = others[3]
-            edges += edges.T
-        return _PassResult(first, others[0], others[1], others[2], edges)
+        return _PassResult(first, others[0], others[1], others[2], _edges(others[3], k))
 
     def _params(self, shift: FloatArray, block: Block) -> FloatArray:
         """What the kernel needs to know about the shift and about how rows are read."""
@@ -210,26 +203,105 @@ class TritonPasses(RowPasses):
 def launch(
     loss: str, raw: Any, weights: Any, params: FloatArray, rows: Any, *, survey: bool, curvature: bool, logits: bool
 ) -> FloatArray:
-    """Run a kernel, and add up the sums of its programs. Without ``rows`` nothing is written."""
+    """Run a kernel, and add up the sums of its programs. Without ``rows`` nothing is written.
+
+    Returns
+    -------
+    array of shape (N_SUMS + 3k,), with the edge weights after it if the curvature was asked for
+        Those below the diagonal, or all k * k.
+    """
     import torch
 
+    settings = torch.from_numpy(params).to(raw.device, non_blocking=True)
+    write = rows is not None
+    flags = {
+        "SURVEY": survey,
+        "WRITE": write,
+        "ROUND": write and rows.dtype == torch.float32,
+        "LOGITS": logits,
+        "WEIGHTED": weights is not None,
+    }
+    on_device = torch.cuda.device(raw.device) if raw.device.type == "cuda" else contextlib.nullcontext()
+    with on_device:
+        run = _launch_per_lane if _fits_a_lane(raw.shape[1], curvature) else _launch_wide
+        found: FloatArray = run(loss, raw, weights, settings, rows, curvature, flags).cpu().numpy()
+    return found
+
+
+def _launch_per_lane(
+    loss: str, raw: Any, weights: Any, settings: Any, rows: Any, curvature: bool, flags: dict[str, bool]
+) -> Any:
+    """Run a kernel whose lanes hold a row each."""
     kernels, (n, k) = _kernels(), raw.shape
     block, warps = _shape(loss, curvature)
-    programs = min(-(-n // block), _PROGRAMS_PER_CORE * _cores(raw.device))
-    out = torch.empty((programs, kernels.n_sums(k, curvature)), dtype=torch.float64, device=raw.device)
-    on_device = torch.from_numpy(params).to(raw.device, non_blocking=True)
-    write = rows is not None
-    target = rows if write else out
+    out = _space_for_sums(raw, -(-n // block), kernels.n_sums(k, curvature))
+    target = out if rows is None else rows
     run = kernels.log_pass if loss == "log" else kernels.brier_pass
-    options = {} if is_interpreted() else {"num_warps": warps, "enable_fp_fusion": True}
-    with torch.cuda.device(raw.device) if raw.device.type == "cuda" else _NOTHING:
-        run[(programs,)](
-            raw, out if weights is None else weights, on_device, target, out, n, *raw.stride(), *target.stride(),
-            K=k, BLOCK=block, SURVEY=survey, CURVATURE=curvature, WRITE=write,
-            ROUND=write and rows.dtype == torch.float32, LOGITS=logits, WEIGHTED=weights is not None, **options,
+    run[(len(out),)](
+        raw, out if weights is None else weights, settings, target, out, n, *raw.stride(), *target.stride(),
+        K=k, BLOCK=block, CURVATURE=curvature, **flags, **_options(warps),
+    )  # fmt: skip
+    return out.sum(dim=0)
+
+
+def _launch_wide(
+    loss: str, raw: Any, weights: Any, settings: Any, rows: Any, curvature: bool, flags: dict[str, bool]
+) -> Any:
+    """Run a kernel for many classes; for the curvature, on some rows at a time."""
+    import torch
+
+    from baserate.passes import triton_wide
+
+    k = raw.shape[1]
+    columns = 1 << (k - 1).bit_length()
+    in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
+    warps = min(max(in_tile * columns // (32 * _LANE_VALUES), 1), 16)
+    run = triton_wide.log_wide if loss == "log" else triton_wide.brier_wide
+    sums, edges = 0.0, torch.zeros((k, k) if curvature else 0, dtype=torch.float64, device=raw.device)
+    size = max(_SCALED_VALUES // k, 1) if curvature else len(raw)
+    scaled = torch.empty((min(size, len(raw)), k), dtype=torch.float64, device=raw.device) if curvature else edges
+    for start in range(0, len(raw), size):
+        piece = raw[start : start + size]
+        out = _space_for_sums(raw, -(-len(piece) // in_tile), _kernels().n_sums(k, False))
+        target = out if rows is None else rows[start : start + size]
+        of_rows = out if weights is None else weights[start : start + size]
+        run[(len(out),)](
+            piece, of_rows, settings, target, scaled, out, len(piece), *piece.stride(), *target.stride(),
+            K=k, COLUMNS=columns, ROWS=in_tile, SCALED=curvature, **flags, **_options(warps),
         )  # fmt: skip
-    summed: FloatArray = out.sum(dim=0).cpu().numpy()
-    return summed
+        sums = sums + out.sum(dim=0)
+        if curvature:
+            done = scaled[: len(piece)]
+            edges.addmm_(done.T, done)
+    return torch.cat([sums, edges.reshape(-1)])
+
+
+def _space_for_sums(raw: Any, n_tiles: int, n_sums: int) -> Any:
+    """A line of sums for each program."""
+    import torch
+
+    programs = min(n_tiles, _PROGRAMS_PER_CORE * _cores(raw.device))
+    return torch.empty((programs, n_sums), dtype=torch.float64, device=raw.device)
+
+
+def _options(warps: int) -> dict[str, Any]:
+    return {} if is_interpreted() else {"num_warps": warps, "enable_fp_fusion": True}
+
+
+def _fits_a_lane(k: int, curvature: bool) -> bool:
+    """Whether a lane can hold a row and its sums."""
+    return k <= (_MOST_CURVED if curvature else _MOST_PER_LANE)
+
+
+def _edges(found: FloatArray, k: int) -> FloatArray:
+    """Edge weights as a symmetric matrix, from those below the diagonal or from all; 0 if there are none."""
+    if len(found) == k * k:
+        return found.reshape(k, k)
+    edges = np.zeros((k, k))
+    if len(found):
+        edges[np.tril_indices(k, -1)] = found
+        edges += edges.T
+    return edges
 
 
 def _shape(loss: str, curvature: bool) -> tuple[int, int]:
@@ -238,17 +310,6 @@ def _shape(loss: str, curvature: bool) -> tuple[int, int]:
         return _INTERPRETED_BLOCK, 1
     # The search for theta ends when it ends in all lanes, which is cheap to find out within one warp.
     return (64, 2) if loss == "log" else (32, 1)
-
-
-class _Nothing:
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-_NOTHING = _Nothing()
 
 
 def _supports(model: RowModel) -> bool:
