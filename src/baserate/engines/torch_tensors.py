@@ -6,6 +6,7 @@ looked at, except that CuPy and JAX arrays need torch.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -268,23 +269,20 @@ class TensorEngine(Engine):
             yield TensorBlock(self._raw[start:stop], weights, start, scratch, None, size, self._are_logits)
 
 
-class _memory_errors:  # noqa: N801  used like a function
+@contextlib.contextmanager
+def _memory_errors(argument: str) -> Iterator[None]:
     """A context in which errors of a GPU without memory say what to do."""
-
-    def __init__(self, argument: str) -> None:
-        self.argument = argument
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    try:
+        yield
+    except RuntimeError as error:
         torch = sys.modules.get("torch")
-        if torch is not None and isinstance(error, torch.OutOfMemoryError):
-            first = str(error).partition(". ")[0]
-            raise OutOfDeviceMemory(
-                f"the memory of the GPU is too small ({first}). The adjusted rows need as much memory as "
-                f"{self.argument}, which was not changed; free memory, pass float32, or pass {self.argument}.cpu()"
-            ) from error
+        if torch is None or not isinstance(error, torch.OutOfMemoryError):
+            raise
+        first = str(error).partition(". ")[0]
+        raise OutOfDeviceMemory(
+            f"the memory of the GPU is too small ({first}). The adjusted rows need as much memory as {argument}, "
+            f"which was not changed; free memory, pass float32, or pass {argument}.cpu()"
+        ) from error
 
 
 def _check_kind(tensor: Any, source: RowSource) -> None:

@@ -118,11 +118,11 @@ def _predictions(
 def _lowest(p, inside, K: tl.constexpr):
     """The smallest positive probability of each row, and its number of hard zeros."""
     lowest = tl.where(p[0] > 0.0, p[0], 2.0)
-    zeros = tl.where(p[0] == 0.0, 1.0, 0.0)
+    zeros = (p[0] == 0.0).to(tl.int32)
     for j in tl.static_range(1, K):
         lowest = tl.where(p[j] > 0.0, tl.minimum(lowest, p[j]), lowest)
-        zeros += tl.where(p[j] == 0.0, 1.0, 0.0)
-    return lowest, tl.where(inside, zeros, 0.0).to(tl.float64)
+        zeros += (p[j] == 0.0).to(tl.int32)
+    return lowest, tl.where(inside, zeros, 0).to(tl.float64)
 
 
 @triton.jit
@@ -147,9 +147,11 @@ def _with_edges(edges, w, h, K: tl.constexpr):
 
 @triton.jit
 def _to_float32(v):
-    """Probabilities rounded to float32, as float64; see :func:`baserate.support.answer_types.round_to`."""
-    b = v.to(tl.float32).to(tl.float64)
-    return tl.where((b < v) & (v < _TINY32), b + _STEP32, b)
+    """Probabilities rounded to float32, as float64 and float32; see :func:`baserate.support.answer_types.round_to`."""
+    b = v.to(tl.float32)
+    r = b.to(tl.float64)
+    lost = (b < _TINY32) & (r < v)
+    return tl.where(lost, r + _STEP32, r), tl.where(lost, b + _STEP32, b)
 
 
 @triton.jit
@@ -186,25 +188,28 @@ def _store_sums(
 
 @triton.jit
 def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
-    """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``."""
-    excess = -1.0 + 0.0 * log_z
-    gain = 0.0 * log_z
-    least = _HUGE + 0.0 * log_z
-    b = ()
+    """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``.
+
+    The errors of single entries have seven digits, which is enough: conversions and divisions in float64 would take
+    longer than the rest of the entry.
+    """
+    excess = (0.0 * log_z).to(tl.float32)
+    gain, least = excess, excess + 1.0
+    b, stored = (), ()
     for j in tl.static_range(K):
         v = a[j]
-        r = _to_float32(v)
-        # Seven digits of e are enough, and a division in float64 would take longer than the rest of the entry.
-        inverse = 1.0 / tl.where(v >= _TINY32, v, 1.0).to(tl.float32)
-        e = tl.where(v >= _TINY32, (r - v) * inverse.to(tl.float64), 0.0)
-        e = e - 0.5 * e * e
-        excess += r
-        gain += r * e
-        least = tl.where(v > 0.0, tl.minimum(least, e), least)
-        b = b + (r,)
+        r, short = _to_float32(v)
+        error = (r - v).to(tl.float32)
+        e = tl.where(short >= _TINY32, error / tl.where(short >= _TINY32, short, 1.0), 0.0)
+        e = e + 0.5 * e * e  # log(r / v), with the error relative to r
+        excess += error
+        gain += short * e
+        least = tl.where(short > 0.0, tl.minimum(least, e), least)
+        b, stored = b + (r,), stored + (short,)
+    excess, gain, least = excess.to(tl.float64), gain.to(tl.float64), least.to(tl.float64)
     added = gain - excess * (log_z + centre + 1.0)
     missing = tl.maximum(added - least + tl.maximum(excess, 0.0), 0.0)
-    return b, added, missing
+    return b, stored, added, missing
 
 
 @triton.jit(do_not_specialize=_GENERAL)
@@ -245,7 +250,7 @@ def log_pass(
             factor = tl.load(settings + j)
             v = p[j] * factor * inverse
             if WRITE:
-                small = (tl.where(p[j] > 0.0, factor, 0.0) > 0.0) & (v < _TINY * tl.maximum(inverse, 1.0))
+                small = (p[j] > 0.0) & (v < tl.where(factor > 0.0, tl.maximum(inverse, 1.0) * _TINY, 0.0))
                 valid = valid & (~small | (inverse <= 1.0))
                 v = tl.where(small, _TINY, v)
             a = a + (v,)
@@ -253,12 +258,13 @@ def log_pass(
         if CURVATURE:
             edges = _with_edges(edges, w, a, K)
         if WRITE:
+            stored = a
             if ROUND:
-                a, added, missing = _rounded_log_rows(a, log_z, centre, K)
+                a, stored, added, missing = _rounded_log_rows(a, log_z, centre, K)
                 moved += w * added
                 short += w * missing
                 rounded = _added(rounded, w, a, K)
-            _store_rows(rows, a, row, inside, out_row_stride, out_column_stride, K)
+            _store_rows(rows, stored, row, inside, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
     if not SURVEY:
         before = _zeros(BLOCK, K)
@@ -270,27 +276,59 @@ def log_pass(
 
 
 @triton.jit
-def _onto_simplex(x, K: tl.constexpr):
-    """``theta`` such that ``max(x + theta, 0)`` sums to 1, by Newton's method in all lanes at the same time."""
-    top, total = x[0], x[0]
+def _excess(x, theta, K: tl.constexpr):
+    """The sum of ``max(x + theta, 0)`` minus 1, and the number of positive entries."""
+    total = tl.maximum(x[0] + theta, 0.0) - 1.0
+    count = (x[0] + theta > 0.0).to(tl.int32)
+    for j in tl.static_range(1, K):
+        v = x[j] + theta
+        total += tl.maximum(v, 0.0)
+        count += (v > 0.0).to(tl.int32)
+    return total, tl.maximum(count, 1)
+
+
+@triton.jit
+def _support_step(x, K: tl.constexpr):
+    """How far the largest entry is from 0 in the nearest points of the simplex, in float32: this finds the support."""
+    top = x[0]
     for j in tl.static_range(1, K):
         top = tl.maximum(top, x[j])
-        total += x[j]
-    # Both are at least the solution; see ``baserate.losses.projection``.
-    theta = tl.minimum((1.0 - total) / K, 1.0 - top)
+    near = ()
+    total = (0.0 * top).to(tl.float32)
+    for j in tl.static_range(K):
+        v = tl.maximum(x[j] - top, -1e30).to(tl.float32)
+        total += v
+        near = near + (v,)
+    # Newton's method, in all lanes at the same time. Both are at least the solution; see ``baserate.losses.projection``.
+    t = tl.minimum((1.0 - total) / K, 1.0)
     moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
-        total = -1.0 + 0.0 * theta
-        count = 0.0 * theta
-        for j in tl.static_range(K):
-            v = x[j] + theta
-            total += tl.maximum(v, 0.0)
-            count += tl.where(v > 0.0, 1.0, 0.0)
-        step = total / tl.maximum(count, 1.0)
-        theta -= step
-        moving = tl.max((step > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
+        error, count = _excess(near, t, K)
+        step = error / count.to(tl.float32)
+        t -= step
+        moving = tl.max((step > 1e-6).to(tl.int32), axis=0)
         rounds += 1
-    return theta
+    return t.to(tl.float64) - top
+
+
+@triton.jit
+def _onto_simplex(x, K: tl.constexpr):
+    """``theta`` such that ``max(x + theta, 0)`` sums to 1, the error of this sum, and the size of the support."""
+    theta = _support_step(x, K)
+    # A step in float64 is then exact, unless the support changes. From any start, all but the first step go down.
+    error, count = _excess(x, theta, K)
+    theta -= error / count.to(tl.float64)
+    error, count = _excess(x, theta, K)
+    step = error / count.to(tl.float64)
+    moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
+    rounds = 0
+    while (moving > 0) & (rounds <= K):
+        theta -= step
+        error, count = _excess(x, theta, K)
+        step = error / count.to(tl.float64)
+        moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
+        rounds += 1
+    return theta, error, count.to(tl.float64)
 
 
 @triton.jit(do_not_specialize=_GENERAL)
@@ -323,15 +361,9 @@ def brier_pass(
         x = ()
         for j in tl.static_range(K):
             x = x + (p[j] + tl.load(settings + j),)
-        theta = _onto_simplex(x, K)
-        total = 0.0 * theta
-        count = 0.0 * theta
-        for j in tl.static_range(K):
-            v = x[j] + theta
-            total += tl.maximum(v, 0.0)
-            count += tl.where(v > 0.0, 1.0, 0.0)
-        valid = valid & (total > 0.5) & (total < 2.0)  # otherwise the predictions are lost to rounding
-        total = 1.0 / tl.where(valid, total, 1.0)
+        theta, error, count = _onto_simplex(x, K)
+        valid = valid & (tl.abs(error) < 0.5)  # otherwise the predictions are lost to rounding
+        total = 1.0 / tl.where(valid, 1.0 + error, 1.0)
         conjugate = 0.0 * theta
         a = ()
         for j in tl.static_range(K):
@@ -345,15 +377,17 @@ def brier_pass(
             support = ()
             for j in tl.static_range(K):
                 support = support + (tl.where(a[j] > 0.0, 1.0, 0.0).to(tl.float64),)
-            edges = _with_edges(edges, 0.5 * w / tl.maximum(count, 1.0), support, K)
+            edges = _with_edges(edges, 0.5 * w / count, support, K)
         if WRITE:
+            stored = a
             if ROUND:
-                b = ()
+                b, stored = (), ()
                 for j in tl.static_range(K):
-                    b = b + (_to_float32(a[j]),)
+                    r, v = _to_float32(a[j])
+                    b, stored = b + (r,), stored + (v,)
                 a = b
                 rounded = _added(rounded, w, a, K)
-            _store_rows(rows, a, row, inside, out_row_stride, out_column_stride, K)
+            _store_rows(rows, stored, row, inside, out_row_stride, out_column_stride, K)
             fall = 0.0 * theta  # the mean of r_j - shift_j, up to a constant of the row
             least = _HUGE + 0.0 * theta
             distance = 0.0 * theta

@@ -71,14 +71,15 @@ def _store_sums(
 @triton.jit
 def _rounded_log_rows(a, log_z, centre):
     """As ``triton_kernels._rounded_log_rows``, for tiles."""
-    b = _to_float32(a)
-    normal = a >= _TINY32
-    e = tl.where(normal, (b - a).to(tl.float32) / tl.where(normal, b, 1.0).to(tl.float32), 0.0).to(tl.float64)
-    e = e - 0.5 * e * e
-    excess = tl.sum(b, axis=1) - 1.0
-    added = tl.sum(b * e, axis=1) - excess * (log_z + centre + 1.0)
-    least = tl.min(tl.where(a > 0.0, e, _HUGE), axis=1)
-    return b, added, tl.maximum(added - least + tl.maximum(excess, 0.0), 0.0)
+    b, stored = _to_float32(a)
+    normal = stored >= _TINY32
+    error = (b - a).to(tl.float32)
+    e = tl.where(normal, error / tl.where(normal, stored, 1.0), 0.0)
+    e = e + 0.5 * e * e
+    excess = tl.sum(error, axis=1).to(tl.float64)
+    added = tl.sum(stored * e, axis=1).to(tl.float64) - excess * (log_z + centre + 1.0)
+    least = tl.min(tl.where(stored > 0.0, e, 1.0), axis=1).to(tl.float64)
+    return b, stored, added, tl.maximum(added - least + tl.maximum(excess, 0.0), 0.0)
 
 
 @triton.jit(do_not_specialize=_GENERAL)
@@ -122,12 +123,13 @@ def log_wide(
         if SCALED:
             _store(scaled, tl.sqrt(w)[:, None] * a, row, inside, column, K, 1, K)
         if WRITE:
+            stored = a
             if ROUND:
-                a, added, missing = _rounded_log_rows(a, log_z, centre)
+                a, stored, added, missing = _rounded_log_rows(a, log_z, centre)
                 moved += w * added
                 short += w * missing
                 rounded += w[:, None] * a
-            _store(rows, a, row, inside, column, out_row_stride, out_column_stride, K)
+            _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
     _store_sums(out, column, value, size, zero, zeros, ceiling, moved, short, invalid, before, mean, rounded, K)
 
@@ -208,10 +210,11 @@ def brier_wide(
             scale = tl.sqrt(0.5 * w / count)
             _store(scaled, tl.where(a > 0.0, scale[:, None], 0.0), row, inside, column, K, 1, K)
         if WRITE:
+            stored = a
             if ROUND:
-                a = _to_float32(a)
+                a, stored = _to_float32(a)
                 rounded += w[:, None] * a
-            _store(rows, a, row, inside, column, out_row_stride, out_column_stride, K)
+            _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
             d = p - a
             one = -2.0 * (d + half[None, :])  # r_j - shift_j, up to a constant of the row
             fall = tl.sum(a * one, axis=1)
