@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -257,10 +258,14 @@ class TensorEngine(Engine):
     def describe(self, passes: Any) -> str:
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
 
-    def _blocks(self, block_rows: int) -> Iterator[Block]:
+    @cached_property
+    def _equal_weight(self) -> Any:
         import torch
 
-        equal = torch.full((1,), 1.0 / self.n_rows, dtype=torch.float64, device=self.device)
+        return torch.full((1,), 1.0 / self.n_rows, dtype=torch.float64, device=self.device)
+
+    def _blocks(self, block_rows: int) -> Iterator[Block]:
+        equal = self._equal_weight
         for start in range(0, self.n_rows, block_rows):
             stop = min(start + block_rows, self.n_rows)
             weights: Any = equal.expand(stop - start) if self._weights is None else self._weights[start:stop]

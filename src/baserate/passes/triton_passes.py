@@ -30,7 +30,7 @@ from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import laplacian
 from baserate.passes.torch_passes import TorchPasses
-from baserate.support.arrays import FloatArray, rows_per_block
+from baserate.support.arrays import FloatArray, IndexArray, rows_per_block
 
 LARGE_VALUES = 1_000_000
 """Inputs with so many values use Triton by default."""
@@ -39,7 +39,7 @@ MOST_CLASSES = 4096
 """Rows with more classes do not fit into the registers of a program."""
 
 _MOST_PER_LANE, _MOST_CURVED = 16, 12  # Up to so many classes a lane holds a row; if the curvature is summed, too.
-_TILE_VALUES, _LANE_VALUES = 1024, 8  # Values of a tile for more classes, and those that each lane holds.
+_TILE_VALUES, _LANE_COLUMNS = 512, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
 _SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
 _DROPPED = -1e300  # Half the shift of classes of rate 0, for the Brier score.
@@ -160,8 +160,9 @@ class TritonPasses(RowPasses):
         zeros = line[kernels.ZEROS]
         line *= 1.0 if weight is None else weight
         line[kernels.ZEROS] = zeros
-        first, *others = np.split(line, [kernels.N_SUMS + i * k for i in range(4)])
-        return _PassResult(first, others[0], others[1], others[2], _edges(others[3], k))
+        ends = [kernels.N_SUMS + i * k for i in range(4)]
+        before, mean, rounded = (line[start : start + k] for start in ends[:3])
+        return _PassResult(line[: ends[0]], before, mean, rounded, _edges(line[ends[3] :], k))
 
     def _params(self, shift: FloatArray, block: Block) -> FloatArray:
         """What the kernel needs to know about the shift and about how rows are read."""
@@ -255,7 +256,7 @@ def _launch_wide(
     k = raw.shape[1]
     columns = 1 << (k - 1).bit_length()
     in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
-    warps = min(max(in_tile * columns // (32 * _LANE_VALUES), 1), 16)
+    warps = max(columns // (32 * _LANE_COLUMNS), 1)
     run = triton_wide.log_wide if loss == "log" else triton_wide.brier_wide
     sums, edges = 0.0, torch.zeros((k, k) if curvature else 0, dtype=torch.float64, device=raw.device)
     size = max(_SCALED_VALUES // k, 1) if curvature else len(raw)
@@ -299,9 +300,14 @@ def _edges(found: FloatArray, k: int) -> FloatArray:
         return found.reshape(k, k)
     edges = np.zeros((k, k))
     if len(found):
-        edges[np.tril_indices(k, -1)] = found
+        edges[_below_diagonal(k)] = found
         edges += edges.T
     return edges
+
+
+@functools.cache
+def _below_diagonal(k: int) -> tuple[IndexArray, IndexArray]:
+    return np.tril_indices(k, -1)
 
 
 def _shape(loss: str, curvature: bool) -> tuple[int, int]:

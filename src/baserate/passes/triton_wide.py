@@ -1,7 +1,7 @@
 """Passes for log loss and the Brier score with many classes on a GPU, in Triton.
 
-A tile has ``ROWS`` rows and as many columns as classes, rounded up to a power of 2, and each program keeps its sums as
-a tile. The arguments and sums are those of ``baserate.passes.triton_kernels``, except for the curvature: if ``SCALED``,
+A tile has ``ROWS`` rows and as many columns as classes, rounded up to a power of 2, which one
+warp holds if they are few enough, so that sums along rows need no shared memory. The arguments and sums are those of ``baserate.passes.triton_kernels``, except for the curvature: if ``SCALED``,
 rows are written to ``scaled``, of shape (n, K) in float64, whose product with itself holds the edge weights.
 """
 
@@ -63,9 +63,9 @@ def _store_sums(
     tl.store(line + 5, tl.sum(moved))
     tl.store(line + 6, tl.sum(short))
     tl.store(line + 7, tl.sum(invalid))
-    tl.store(line + 8 + column, tl.sum(before, axis=0), mask=column < K)
-    tl.store(line + 8 + K + column, tl.sum(mean, axis=0), mask=column < K)
-    tl.store(line + 8 + 2 * K + column, tl.sum(rounded, axis=0), mask=column < K)
+    tl.store(line + 8 + column, before, mask=column < K)
+    tl.store(line + 8 + K + column, mean, mask=column < K)
+    tl.store(line + 8 + 2 * K + column, rounded, mask=column < K)
 
 
 @triton.jit
@@ -90,7 +90,7 @@ def log_wide(
 ):  # fmt: skip
     """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``."""
     column = tl.arange(0, COLUMNS).to(tl.int64)
-    zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([ROWS, COLUMNS], tl.float64)
+    zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([COLUMNS], tl.float64)
     value, size, zeros, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
     before, mean, rounded = none, none, none
     factor = tl.load(settings + column, mask=column < K, other=0.0)
@@ -103,7 +103,7 @@ def log_wide(
         if SURVEY:
             lowest = tl.min(tl.where(p > 0.0, p, 2.0), axis=1)
             n_zeros = tl.sum(((p == 0.0) & (column < K)[None, :]).to(tl.int32), axis=1)
-            before += w[:, None] * p
+            before += tl.sum(w[:, None] * p, axis=0)
             zeros += tl.where(inside, n_zeros, 0).to(tl.float64)
             ceiling += w * -tl.log(lowest)
         b = p * factor[None, :]
@@ -119,7 +119,7 @@ def log_wide(
             small = (p > 0.0) & (factor > 0.0)[None, :] & (a < (tl.maximum(inverse, 1.0) * _TINY)[:, None])
             valid = valid & ((tl.max(small.to(tl.int32), axis=1) == 0) | (inverse <= 1.0))
             a = tl.where(small, _TINY, a)
-        mean += w[:, None] * a
+        mean += tl.sum(w[:, None] * a, axis=0)
         if SCALED:
             _store(scaled, tl.sqrt(w)[:, None] * a, row, inside, column, K, 1, K)
         if WRITE:
@@ -128,7 +128,7 @@ def log_wide(
                 a, stored, added, missing = _rounded_log_rows(a, log_z, centre)
                 moved += w * added
                 short += w * missing
-                rounded += w[:, None] * a
+                rounded += tl.sum(w[:, None] * a, axis=0)
             _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
     _store_sums(out, column, value, size, zero, zeros, ceiling, moved, short, invalid, before, mean, rounded, K)
@@ -144,33 +144,24 @@ def _excess(x, theta):
 
 @triton.jit
 def _onto_simplex(x, column, K: tl.constexpr):
-    """``theta`` such that ``max(x + theta, 0)`` sums to 1, the error of this sum, and the size of the support."""
+    """``theta`` such that ``max(x + theta, 0)`` sums to 1, the error of this sum, and the size of the support.
+
+    The number of steps is fixed, because Triton 3.6 cannot compile a loop over tiles that ends when all rows are done.
+    """
     top = tl.max(x, axis=1)
     near = tl.maximum(x - top[:, None], -1e30).to(tl.float32)
     # Newton's method in float32 finds the support. Both starts are at least the solution.
     total = tl.sum(tl.where((column < K)[None, :], near, 0.0), axis=1)
     t = tl.minimum((1.0 - total) / K, 1.0)
-    moving, rounds = 1, 0
-    while (moving > 0) & (rounds < 50):
-        error, n = _excess(near, t)
-        step = error / n.to(tl.float32)
-        t -= step
-        moving = tl.max((step > 1e-6).to(tl.int32), axis=0)
-        rounds += 1
+    for _ in range(12):
+        error, count = _excess(near, t)
+        t -= error / count.to(tl.float32)
     # A step in float64 is then exact, unless the support changes. From any start, all but the first step go down.
     theta = t.to(tl.float64) - top
-    error, count = _excess(x, theta)
-    theta -= error / count.to(tl.float64)
-    error, count = _excess(x, theta)
-    step = error / count.to(tl.float64)
-    moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
-    rounds = 0
-    while (moving > 0) & (rounds < 50):
-        theta -= step
+    for _ in range(2):
         error, count = _excess(x, theta)
-        step = error / count.to(tl.float64)
-        moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
-        rounds += 1
+        theta -= error / count.to(tl.float64)
+    error, count = _excess(x, theta)
     return theta, error, count.to(tl.float64)
 
 
@@ -182,7 +173,7 @@ def brier_wide(
 ):  # fmt: skip
     """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``."""
     column = tl.arange(0, COLUMNS).to(tl.int64)
-    zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([ROWS, COLUMNS], tl.float64)
+    zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([COLUMNS], tl.float64)
     value, size, offset, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
     before, mean, rounded = none, none, none
     half = tl.load(settings + column, mask=column < K, other=-_HUGE)
@@ -194,18 +185,19 @@ def brier_wide(
         if SURVEY:
             squares = tl.sum(p * p, axis=1)
             lowest = tl.min(tl.where((column < K)[None, :], p, 2.0), axis=1)
-            before += w[:, None] * p
+            before += tl.sum(w[:, None] * p, axis=0)
             offset += w * squares
             ceiling += w * (1.0 - 2.0 * lowest + squares)
         x = p + half[None, :]
         theta, error, count = _onto_simplex(x, column, K)
-        valid = valid & (tl.abs(error) < 0.5)  # otherwise the predictions are lost to rounding
+        # Otherwise the steps were too few, or the predictions are lost to rounding.
+        valid = valid & ((tl.abs(error) <= 4e-16 * K * tl.maximum(1.0, tl.abs(theta))) & (tl.abs(error) < 0.5) | ~inside)
         total = 1.0 / tl.where(valid, 1.0 + error, 1.0)
         a = tl.maximum(x + theta[:, None], 0.0) * total[:, None]
         conjugate = tl.sum(a * (2.0 * x - a), axis=1)  # <x, a> - |a|^2
         value += w * conjugate
         size += w * tl.abs(conjugate)
-        mean += w[:, None] * a
+        mean += tl.sum(w[:, None] * a, axis=0)
         if SCALED:
             scale = tl.sqrt(0.5 * w / count)
             _store(scaled, tl.where(a > 0.0, scale[:, None], 0.0), row, inside, column, K, 1, K)
@@ -213,7 +205,7 @@ def brier_wide(
             stored = a
             if ROUND:
                 a, stored = _to_float32(a)
-                rounded += w[:, None] * a
+                rounded += tl.sum(w[:, None] * a, axis=0)
             _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
             d = p - a
             one = -2.0 * (d + half[None, :])  # r_j - shift_j, up to a constant of the row
