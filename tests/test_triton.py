@@ -97,8 +97,7 @@ def test_float32_rows_are_rounded_up_where_they_would_be_zero() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"zeros": 1e-4}, {"from_logits": True}])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("k", [14, 37])
+@pytest.mark.parametrize(("k", "dtype"), [(14, "float32"), (37, "float64"), (37, "float32")])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_many_classes_have_the_solution_of_numpy(loss: str, k: int, dtype: str, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(k)
@@ -138,12 +137,15 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
-        from baserate.passes import triton_kernels as kernels
+        from baserate.passes import triton_kernels as kernels, triton_wide as wide
 
-        flags = dict(K=3, BLOCK=64, CURVATURE=True, ROUND=True, LOGITS=False, WEIGHTED=True)
-        for kernel in (kernels.log_pass, kernels.brier_pass):
+        few = dict(K=3, BLOCK=64, CURVATURE=True, ROUND=True, LOGITS=False, WEIGHTED=True)
+        many = dict(K=20, COLUMNS=32, ROWS=4, SCALED=True, ROUND=True, LOGITS=False, WEIGHTED=True)
+        all_flags = {kernels.log_pass: few, kernels.brier_pass: few, wide.log_wide: many, wide.brier_wide: many}
+        for kernel, flags in all_flags.items():
             for chosen in (flags | dict(SURVEY=True, WRITE=False), flags | dict(SURVEY=False, WRITE=True)):
-                types = dict.fromkeys(("raw", "rows"), "*fp32") | dict.fromkeys(("weights", "settings", "out"), "*fp64")
+                types = dict.fromkeys(("weights", "settings", "scaled", "out"), "*fp64")
+                types |= dict.fromkeys(("raw", "rows"), "*fp32")
                 types |= dict.fromkeys(chosen, "constexpr")
                 signature = {name: types.get(name, "i32") for name in kernel.arg_names}
                 target = GPUTarget("cuda", 90, 32)

@@ -7,7 +7,6 @@ loss that is flat at 0 can put it between two floating-point numbers. Each of th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,7 +108,8 @@ def fit_quietly(
         small = solve_small_problem(dual, stop)
         if small is not None:
             return small
-    with _limit_of_blas(dual):
+    on_device = dual.rows.array_module != "numpy"
+    with single_threaded_blas(unless=on_device and len(dual.model.kept_classes) > _MOST_SUMMED):
         search = begin(dual, stop, survey, present)
         search = replace(search, names=names, keep_rows=keep_rows)
         if search.has_pinned_zeros:
@@ -127,12 +127,6 @@ def fit_quietly(
     assert search.written is not None
     n_passes = search.found.n_passes + search.other_passes
     return Fit(search.dual, search.survey, search.found, search.written, n_passes)
-
-
-def _limit_of_blas(dual: Dual) -> AbstractContextManager[None]:
-    """One thread of BLAS, unless the rows are on another device and the matrices are large."""
-    elsewhere = dual.rows.array_module != "numpy" and len(dual.model.kept_classes) > _MOST_SUMMED
-    return nullcontext() if elsewhere else single_threaded_blas()
 
 
 def solve_small_problem(dual: Dual, stop: Stop) -> Fit | None:

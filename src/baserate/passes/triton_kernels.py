@@ -94,9 +94,7 @@ def _read(raw, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: 
 
 
 @triton.jit
-def _predictions(
-    raw, settings, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr
-):  # fmt: skip
+def _predictions(raw, settings, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr):
     """Normalised and smoothed rows, and whether each is a valid prediction."""
     x, valid = _read(raw, row, inside, row_stride, column_stride, K, LOGITS)
     total = x[0]
@@ -188,11 +186,8 @@ def _store_sums(
 
 @triton.jit
 def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
-    """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``.
-
-    The errors of single entries have seven digits, which is enough: conversions and divisions in float64 would take
-    longer than the rest of the entry.
-    """
+    """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``."""
+    # Seven digits of the errors are enough, and a division in float64 would take longer than the rest of the entry.
     excess = (0.0 * log_z).to(tl.float32)
     gain, least = excess, excess + 1.0
     b, stored = (), ()
@@ -317,16 +312,11 @@ def _onto_simplex(x, K: tl.constexpr):
     theta = _support_step(x, K)
     # A step in float64 is then exact, unless the support changes. From any start, all but the first step go down.
     error, count = _excess(x, theta, K)
-    theta -= error / count.to(tl.float64)
-    error, count = _excess(x, theta, K)
-    step = error / count.to(tl.float64)
-    moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
-    rounds = 0
+    moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
-        theta -= step
+        theta -= error / count.to(tl.float64)
         error, count = _excess(x, theta, K)
-        step = error / count.to(tl.float64)
-        moving = tl.max((tl.abs(step) > 4e-16 * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
+        moving = tl.max((tl.abs(error) > 4e-16 * count * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
         rounds += 1
     return theta, error, count.to(tl.float64)
 

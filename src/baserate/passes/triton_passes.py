@@ -39,11 +39,11 @@ MOST_CLASSES = 4096
 """Rows with more classes do not fit into the registers of a program."""
 
 _MOST_PER_LANE, _MOST_CURVED = 16, 12  # Up to so many classes a lane holds a row; if the curvature is summed, too.
-_TILE_VALUES, _LANE_COLUMNS = 512, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
+_TILE_VALUES, _LANE_COLUMNS = 128, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
 _SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
 _DROPPED = -1e300  # Half the shift of classes of rate 0, for the Brier score.
-_PROGRAMS_PER_CORE = 24  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
+_PROGRAMS_PER_CORE = 32  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
 _INTERPRETED_BLOCK = 1024  # The interpreter takes as long for many lanes as for few.
 _EPS = float(np.finfo(np.float64).eps)
 

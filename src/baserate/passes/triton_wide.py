@@ -191,7 +191,9 @@ def brier_wide(
         x = p + half[None, :]
         theta, error, count = _onto_simplex(x, column, K)
         # Otherwise the steps were too few, or the predictions are lost to rounding.
-        valid = valid & ((tl.abs(error) <= 4e-16 * K * tl.maximum(1.0, tl.abs(theta))) & (tl.abs(error) < 0.5) | ~inside)
+        valid = valid & (
+            (tl.abs(error) <= 4e-16 * K * tl.maximum(1.0, tl.abs(theta))) & (tl.abs(error) < 0.5) | ~inside
+        )
         total = 1.0 / tl.where(valid, 1.0 + error, 1.0)
         a = tl.maximum(x + theta[:, None], 0.0) * total[:, None]
         conjugate = tl.sum(a * (2.0 * x - a), axis=1)  # <x, a> - |a|^2

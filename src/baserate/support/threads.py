@@ -51,12 +51,16 @@ _blas = _SingleThreadedBlas()
 
 
 @contextlib.contextmanager
-def single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas(*, unless: bool = False) -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block. Several threads may do so at once.
 
     The threads of BLAS would compete with our own threads for the cores. On matrices of shape (k, k) they wait for each
-    other longer than they compute, up to ten times as long on a busy machine.
+    other longer than they compute, up to ten times as long on a busy machine. ``unless`` the matrices are large and the
+    rows are on a GPU, say.
     """
+    if unless:
+        yield
+        return
     _blas.enter()
     try:
         yield
