@@ -273,6 +273,14 @@ def test_reports_and_changes_of_single_rows(tmp_path: Path) -> None:
     assert "0.5" in repr(br.adjust(tensor(), RATES))
 
 
+def test_jax_arrays_on_the_cpu_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if torch were not installed
+    result = br.adjust(jax.numpy.asarray(P.astype("float32")), RATES)
+    assert isinstance(result.probs, np.ndarray)
+    np.testing.assert_allclose(result.rates, RATES, atol=1e-6)
+
+
 def test_jax_arrays_stay_jax_arrays() -> None:
     jax = pytest.importorskip("jax")
     rows = jax.numpy.asarray(P.astype("float32"))

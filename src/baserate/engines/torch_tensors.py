@@ -61,8 +61,10 @@ def as_tensors(probs: Any) -> Tensors | None:
     try:
         import torch as imported
     except ImportError:
+        if library == "jax" and all(device.platform == "cpu" for device in probs.devices()):
+            return None  # NumPy reads it, and the adjusted rows are a NumPy array
         raise ImportError(
-            f'{library} arrays need torch: pip install "baserate[torch]"; or pass a NumPy array'
+            f'{library} arrays on a GPU need torch: pip install "baserate[torch]"; or pass a NumPy array'
         ) from None
     if library == "cupy":
         return Tensors(imported.from_dlpack(probs), sys.modules["cupy"].from_dlpack)
