@@ -31,8 +31,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Positions in ``settings`` after the numbers of the classes: what is added to every probability, how far the sum of a row
-# may be from 1, what was subtracted from the shift, and what rounding may add to the shortfall of a row.
+# Positions in ``settings`` after the numbers of the classes: what is added to every probability, how far the sum of a
+# row may be from 1, what was subtracted from the shift, and what rounding may add to the shortfall of a row.
 SMOOTHING, TOLERANCE, CENTRE, ROUNDING, N_PARAMS = 0, 1, 2, 3, 4
 
 # Positions in a line of ``out``: the conjugate, the absolute values of its terms, the offset of the dual function, the
@@ -294,7 +294,8 @@ def _support_step(x, K: tl.constexpr):
         v = tl.maximum(x[j] - top, -1e30).to(tl.float32)
         total += v
         near = near + (v,)
-    # Newton's method, in all lanes at the same time. Both are at least the solution; see ``baserate.losses.projection``.
+    # Newton's method, in all lanes at the same time. Both are at least the solution; see
+    # ``baserate.losses.projection``.
     t = tl.minimum((1.0 - total) / K, 1.0)
     moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
