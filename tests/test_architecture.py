@@ -42,7 +42,12 @@ HEAVY_PACKAGES = {
 }
 """Packages that may only be loaded when they are used."""
 
-COMPILED_KERNELS = ["passes/cell_kernels.py", "passes/fused_kernels.py", "passes/triton_kernels.py"]
+COMPILED_KERNELS = [
+    "passes/cell_kernels.py",
+    "passes/fused_kernels.py",
+    "passes/triton_kernels.py",
+    "passes/triton_wide.py",
+]
 """Files with compiled loops, which may be longer because a call inside them costs time or prevents vectorization."""
 
 Check = Callable[[str], Iterator[int]]

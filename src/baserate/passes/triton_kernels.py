@@ -294,8 +294,7 @@ def _support_step(x, K: tl.constexpr):
         v = tl.maximum(x[j] - top, -1e30).to(tl.float32)
         total += v
         near = near + (v,)
-    # Newton's method, in all lanes at the same time. Both are at least the solution; see
-    # ``baserate.losses.projection``.
+    # Newton's method, in all lanes at the same time. Both starts are at least the solution; see ``losses.projection``.
     t = tl.minimum((1.0 - total) / K, 1.0)
     moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
