@@ -1,7 +1,7 @@
 """Passes for log loss and the Brier score with many classes on a GPU, in Triton.
 
-A tile has ``ROWS`` rows and as many columns as classes, rounded up to a power of 2. One warp holds it if the classes are
-few enough, so that sums along rows need no shared memory. The arguments and sums are those of
+A tile has ``ROWS`` rows and as many columns as classes, rounded up to a power of 2. One warp holds it if the classes
+are few enough, so that sums along rows need no shared memory. The arguments and sums are those of
 ``baserate.passes.triton_kernels``, except for the curvature: if ``SCALED``, rows are written to ``scaled``, of shape
 (n, K) in float64, whose product with itself holds the edge weights.
 """
