@@ -38,7 +38,7 @@ TERMS = {
     "guides/read-the-report": ["read report", "read the report", "printed result"],
     "deployment": ["SQL", "ONNX", "JavaScript", "deployment", "export", "BigQuery", "onnxruntime"],
     "clusters": ["dask", "spark", "ray"],
-    "gpu": ["GPU", "torch", "CUDA", "ONNX", "tensor"],
+    "gpu": ["GPU", "torch", "CUDA", "tensor"],
     "files": ["CSV", "arrow", "command line"],
     "scikit-learn": ["scikit-learn", "sklearn", "pandas", "polars", "dataframe"],
     "multilabel": ["multi-label", "multilabel"],
