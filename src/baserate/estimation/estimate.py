@@ -31,6 +31,7 @@ LEVEL = 0.01
 """The assumption is refuted if the p-value of its test is below this."""
 
 _FEWEST_ROWS = 2  # of each class, for moments: a variance needs two
+_FEWEST_DISTINCT = 10  # validation predictions, before equal ones in the batch are said to be the same rows
 _EVERYTHING = Option("on_refuted", "'everything'")
 _LABELLED, _METHOD = Option("labelled"), Option("method", "'exact'")
 _PROBS_VAL, _Y_VAL = Option("probs_val"), Option("y_val")
@@ -209,6 +210,8 @@ def _check_overlap(batch: Batch, validation: LabelledRows) -> None:
     if batch.kept is None or n > batch.n_rows:
         return
     rows = np.concatenate(batch.kept)
+    if len(np.unique(logs, axis=0)) < _FEWEST_DISTINCT:
+        return  # other rows may have the same few predictions by chance
     if np.array_equal(rows[:n], logs) or np.array_equal(rows[-n:], logs):
         raise BadOption(
             f"the {n:,} validation rows are also rows of the batch; pass only the other rows as probs_new, or, if the "

@@ -30,6 +30,7 @@ grows by half of this share."""
 _TEST_FREEDOM, _TEST_INFLATION = 30.0, 1.1
 """Degrees of freedom of the test, and by what its statistic is divided: features have heavy tails."""
 _SHARE_OF_SIGNS = 0.1  # of the level of the test, for rates below 0
+_ROUNDING = 1e-12  # Rounding error of means of features, which are between 0 and 1, with room to spare.
 
 
 class Region(NamedTuple):
@@ -108,7 +109,9 @@ class _Fit:
         of_batch = (n * rates + 1.0) / (n + k) / n
         of_validation = (rates**2 + variances) / self.moments.counts
         noise = np.tensordot(of_batch + of_validation, self.moments.covariances, 1)
-        return noise + _JUMPS / n**2 * self.moments.jumps.sum(axis=0), of_validation
+        noise += _JUMPS / n**2 * self.moments.jumps.sum(axis=0)
+        # If all predictions are equal, the features differ only by rounding, of which no test may be made.
+        return noise + _ROUNDING**2 * np.eye(len(noise)), of_validation
 
     @property
     def freedom(self) -> float:
@@ -145,7 +148,11 @@ class _Fit:
         loading = np.linalg.lstsq(moments.means[:k].T, moments.means[k], rcond=1e-8)[0]
         combination = np.append(-loading, 1.0)
         unexplained = float(combination @ moments.batch)
-        return unexplained**2 / max(float(combination @ self.noise @ combination), 1e-300)
+        # The features of a perfect classifier have two values, so that this combination has no noise but rounding.
+        sizes = np.abs(combination)
+        rounding = _ROUNDING * float(sizes @ np.abs(self.noise) @ sizes)
+        rounding += (_ROUNDING * float(sizes @ moments.batch)) ** 2
+        return unexplained**2 / max(float(combination @ self.noise @ combination), rounding)
 
 
 def nearest_in_simplex(centre: FloatArray, covariance: FloatArray) -> tuple[FloatArray, BoolArray]:
