@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import baserate as br
-from baserate.errors import AssumptionRefuted, BadFile, BadLabels, BadOption, BadRates
+from baserate.errors import AssumptionRefuted, BadFile, BadLabels, BadRates
 from baserate.estimation.exact import clopper_pearson, exact_bounds
 from baserate.estimation.moments import nearest_in_simplex
 
@@ -110,33 +110,6 @@ def test_rates_that_no_class_rates_explain_are_refuted() -> None:
     for method in ("moments", "exact"):
         with pytest.raises(AssumptionRefuted):
             br.estimate(0.1 + 0.8 * p_new, probs_val=0.1 + 0.8 * p_val, y_val=y_val, method=method)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_a_perfect_classifier_is_never_refuted(k: int) -> None:
-    values = np.array([[0.95, 0.05], [0.05, 0.95]]) if k == 2 else np.eye(3)
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        y_val, y = rng.integers(k, size=300), rng.choice(k, 500, p=[0.6, 0.4] if k == 2 else [0.6, 0.3, 0.1])
-        rates = br.estimate(values[y], probs_val=values[y_val], y_val=y_val)  # no AssumptionRefuted
-        assert rates.contains(np.bincount(y, minlength=k) / len(y))
-
-
-@pytest.mark.parametrize("n", [100, 300, 400])
-def test_constant_predictions_say_nothing_about_the_rates(n: int) -> None:
-    for seed in range(40):
-        y_val = (np.random.default_rng(seed).random(300) < 0.5).astype(int)
-        low, high = br.estimate(np.full(n, 0.5), probs_val=np.full(300, 0.5), y_val=y_val).bounds()
-        assert low.max() < 0.01
-        assert high.min() > 0.99
-
-
-def test_validation_rows_in_the_batch_are_only_reported_if_they_cannot_be_equal_by_chance() -> None:
-    p_val, y_val, p_new, _ = shifted(0, [0.3, 0.7])
-    with pytest.raises(BadOption, match="are also rows of the batch"):
-        br.estimate(np.vstack([p_val, p_new]), probs_val=p_val, y_val=y_val)
-    rounded = p_val.round()
-    assert br.estimate(np.vstack([rounded, p_new.round()]), probs_val=rounded, y_val=y_val).p_value > 0.01
 
 
 def test_classes_without_validation_rows_may_have_any_rate() -> None:

@@ -95,6 +95,52 @@ def test_a_series_of_probabilities_has_an_index_too() -> None:
     np.testing.assert_array_equal(by_label.bounds(), by_number.bounds())
 
 
+def test_another_batch_of_the_same_size_is_refused() -> None:
+    others = PROBS[:, [1, 2, 0]]
+    drawn = br.draw_rows(PROBS, 100, random_state=0)
+    rates = br.estimate(PROBS, labelled=drawn, y_labelled=Y[drawn.rows])
+    for known in (rates, from_json(json.loads(json.dumps(rates.to_json())), None)):
+        with pytest.raises(BadRates, match="these rates were estimated for other predictions"):
+            br.adjust(others, known)
+    assert br.adjust(others, rates.without_batch()).converged
+    other = np.random.default_rng(1).dirichlet(np.ones(3), size=N)
+    with pytest.raises(BadOption, match="labelled was drawn from rows with other predictions"):
+        br.estimate(other, labelled=drawn, y_labelled=Y[drawn.rows])
+    found = br.estimate(other, labelled=drawn.without_batch(), y_labelled=Y[drawn.rows])
+    assert found.contains(np.bincount(Y) / N)
+
+
+def test_columns_in_another_order_are_the_same_batch() -> None:
+    drawn = br.draw_rows(FRAME, 100, random_state=0)
+    turned = FRAME[NAMES[::-1]]
+    rates = br.estimate(turned, labelled=drawn, y_labelled=np.array(NAMES)[Y[drawn.rows]])
+    first, second = br.adjust(FRAME, rates), br.adjust(turned, rates)
+    np.testing.assert_allclose(first.probs[NAMES], second.probs[NAMES], atol=1e-6)
+
+
+def test_validation_data_are_read_like_the_batch() -> None:
+    p_val, y_val = PROBS[::-1] ** 0.5, Y[::-1]
+    p_val /= p_val.sum(axis=1, keepdims=True)
+    labels = np.array(NAMES)[Y[ROWS]]
+    frame = pd.DataFrame(p_val, columns=NAMES)
+    plain = br.estimate(PROBS, labelled=ROWS, y_labelled=Y[ROWS], probs_val=p_val, y_val=y_val).bounds()
+    both = {"labelled": ROWS, "y_labelled": Y[ROWS], "y_val": y_val}
+    named = {"labelled": ROWS, "y_labelled": labels, "y_val": "y"}
+    ways = {
+        "logits": br.estimate(np.log(PROBS), probs_val=np.log(p_val), from_logits=True, **both),
+        "counts": br.estimate(5 * PROBS, probs_val=5 * p_val, normalize=True, **both),
+        "column": br.estimate(FRAME, probs_val=frame.assign(y=np.array(NAMES)[y_val]), **named),
+        "pattern": br.estimate(
+            FRAME.add_prefix("p_").assign(id=1),
+            probs_val=frame.add_prefix("p_").assign(y=np.array(NAMES)[y_val]),
+            columns="p_*",
+            **named,
+        ),
+    }
+    for way, rates in ways.items():
+        np.testing.assert_allclose(rates.bounds(), plain, atol=1e-9, err_msg=way)
+
+
 def test_each_group_may_have_its_own_labelled_rows() -> None:
     groups, tables = np.repeat(["north", "south"], N // 2), {}
     for name in ("north", "south"):
@@ -168,10 +214,12 @@ BAD: list[tuple[Call, type[Exception], str]] = [
     (lambda: estimate_from_labels(PROBS, ROWS, np.eye(3)[Y[ROWS]]), BadLabels, r"has shape \(100, 3\), but"),
     (lambda: estimate_from_labels(FRAME, [0, 1], ["cat", "cow"]), BadLabels, "y_labelled has wrong labels: .*'cow'"),
     (lambda: estimate_from_labels(PROBS, [0, 1], [0, 3]), BadLabels, "columns are numbered 0 to 2"),
-    (lambda: estimate_from_labels(PROBS, [0, 1], [0, np.nan]), BadLabels, "y_labelled has wrong labels"),
+    (lambda: estimate_from_labels(PROBS, [0, 1], [0, np.nan]), BadLabels, r"y_labelled\[1\] is NaN"),
+    (lambda: estimate_from_labels(FRAME, [0, 1], ["cat", None]), BadLabels, r"y_labelled\[1\] is None"),
+    (lambda: estimate_from_labels(PROBS, np.isin(np.arange(N), ROWS) * 1, Y[ROWS]), BadOption, r"mask\.astype\(bool\)"),
     (lambda: estimated(confidence=95), BadOption, "confidence must be a number between 0 and 1"),
     (lambda: estimated(probs_val=PROBS), BadOption, "validation data needs both probs_val= and y_val="),
-    (lambda: estimated(probs_val=PROBS, y_val=Y + 1), BadLabels, "y_val has wrong labels"),
+    (lambda: estimated(probs_val=PROBS, y_val=Y + 1), BadLabels, "y_val: .* columns are numbered 0 to 2"),
     (lambda: estimate_from_labels(PROBS + 1, ROWS, Y[ROWS]), BadProbabilities, "do not sum to 1"),
     (lambda: estimate_from_labels("missing.parquet", ROWS, Y[ROWS]), BadProbabilities, "probs_new is in a file"),
     (lambda: estimate_from_labels(PROBS[:50], br.draw_rows(PROBS, 9), [0] * 9), BadOption, "drawn from 400 rows"),

@@ -10,7 +10,7 @@ import numpy as np
 from baserate.errors import BadOption, Option
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.label_bounds import expected_widths
-from baserate.estimation.labelled_rows import Batch, read_batch
+from baserate.estimation.labelled_rows import LabelledBatch, read_batch
 from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.validation import as_confidence, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
@@ -36,7 +36,8 @@ def draw_rows(
     """Draw rows to label at random, without replacement, and say how precise the class rates will be.
 
     A few labels of the batch itself are the safest way to learn its class rates. The set of rates that they give is
-    valid for any predictions, and nothing has to be assumed about how the population has changed.
+    valid for any predictions that do not depend on these labels, and nothing has to be assumed about how the population
+    has changed. Estimate before you retrain or calibrate with the labels.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ def draw_rows(
         Draw from each stratum in proportion to its size, but at least 8 rows: from the rows of each predicted class,
         where classes that are predicted too rarely share a stratum, or from the rows with each value of a column of
         the dataframe or of an array. Strata ensure that each of them has labels. They hardly make the intervals
-        narrower, because the predictions are used in any case; many small strata make them wider.
+        narrower, because the predictions are used in any case; many small strata make them wider. Then pass what is
+        returned to :func:`estimate`, not only its ``rows``: row numbers alone are taken for draws from all rows.
     random_state : int or numpy.random.Generator, optional
         Seed. By default each call draws other rows.
     confidence : float, default 0.95
@@ -90,9 +92,8 @@ def draw_rows(
     sizes = sorted({*(s for s in _SIZES if s < n), int(size)})
     widths = {s: expected_widths(batch.probs, s, float(confidence)) for s in sizes}
     strata = None if stratify is None else _strata(stratify, probs_new, batch, int(size))
-    if strata is None:
-        return DrawnRows(rng.permutation(n)[: int(size)], n, float(confidence), widths)
-    return DrawnRows(_draw_from_strata(strata, int(size), rng), n, float(confidence), widths, strata)
+    rows = rng.permutation(n)[: int(size)] if strata is None else _draw_from_strata(strata, int(size), rng)
+    return DrawnRows(rows, n, float(confidence), widths, strata, batch.probs.mean(axis=0))
 
 
 def _draw_from_strata(strata: IndexArray, size: int, rng: np.random.Generator) -> IndexArray:
@@ -119,7 +120,7 @@ def _allocate(sizes: IndexArray, size: int) -> IndexArray:
     return drawn
 
 
-def _strata(stratify: Any, probs_new: Any, batch: Batch, size: int) -> IndexArray:
+def _strata(stratify: Any, probs_new: Any, batch: LabelledBatch, size: int) -> IndexArray:
     n = len(batch.probs)
     if isinstance(stratify, str):
         if is_dataframe(probs_new) and stratify in (getattr(probs_new, "column_names", None) or probs_new.columns):

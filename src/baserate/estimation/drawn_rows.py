@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -19,7 +20,8 @@ class DrawnRows:
     Attributes
     ----------
     rows : int array of shape (m,)
-        Numbers of the rows to label, in the order in which they were drawn.
+        Numbers of the rows to label, in the order in which they were drawn. They do not tell the strata: pass the
+        whole object to :func:`baserate.estimate`, not its rows, if the rows were drawn from strata.
     n_rows : int
         Number of rows of the batch.
     confidence : float
@@ -29,6 +31,8 @@ class DrawnRows:
         calibrated.
     strata : int array of shape (n,), optional
         The number of the stratum of each row of the batch; None if the rows were drawn from all rows.
+    mean : array of shape (k,), optional
+        Mean prediction of the batch; None if it need not be the same.
     """
 
     rows: IndexArray
@@ -36,6 +40,11 @@ class DrawnRows:
     confidence: float
     widths_by_class: Mapping[int, FloatArray]
     strata: IndexArray | None = None
+    mean: FloatArray | None = None
+
+    def without_batch(self) -> Self:
+        """These rows for other predictions of the same batch; only its number of rows is checked."""
+        return replace(self, mean=None)
 
     @property
     def widths(self) -> dict[int, float]:

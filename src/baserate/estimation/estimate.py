@@ -16,7 +16,7 @@ from baserate.estimation.exact import exact_bounds
 from baserate.estimation.features import class_moments
 from baserate.estimation.labelled import estimate_from_labels
 from baserate.estimation.moments import confidence_region
-from baserate.estimation.validation import LabelledRows, names_of_labels, read_labelled, row_model
+from baserate.estimation.validation import ValidationRows, names_of_labels, read_labelled, row_model
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_confidence, class_label, quoted, quoted_name
 from baserate.progress import Progress
@@ -172,7 +172,7 @@ def estimate(
 
 
 def _estimated(
-    batch: Batch, validation: LabelledRows, names: Any, confidence: float, method: str, on_refuted: str
+    batch: Batch, validation: ValidationRows, names: Any, confidence: float, method: str, on_refuted: str
 ) -> Rates:
     k = batch.rows.n_classes
     counts = np.bincount(validation.y, minlength=k)
@@ -204,7 +204,7 @@ def _estimated(
         )._validated()
 
 
-def _check_overlap(batch: Batch, validation: LabelledRows) -> None:
+def _check_overlap(batch: Batch, validation: ValidationRows) -> None:
     """Raise if the batch starts or ends with the validation rows, which were not taken out of it."""
     n, logs = len(validation.y), logarithms(validation.probs)
     if batch.kept is None or n > batch.n_rows:
@@ -220,7 +220,7 @@ def _check_overlap(batch: Batch, validation: LabelledRows) -> None:
         )
 
 
-def _by_moments(batch: Batch, validation: LabelledRows, names: Any, confidence: float) -> dict[str, Any]:
+def _by_moments(batch: Batch, validation: ValidationRows, names: Any, confidence: float) -> dict[str, Any]:
     moments = class_moments(batch, logarithms(validation.probs), validation.y)
     found = confidence_region(moments, batch.n_rows, confidence)
     if found.p_value < LEVEL:
@@ -231,7 +231,7 @@ def _by_moments(batch: Batch, validation: LabelledRows, names: Any, confidence: 
     return {"values": found.estimate, "low": low, "high": high, "p_value": found.p_value, **region}
 
 
-def _by_confusions(batch: Batch, validation: LabelledRows, names: Any, confidence: float) -> dict[str, Any]:
+def _by_confusions(batch: Batch, validation: ValidationRows, names: Any, confidence: float) -> dict[str, Any]:
     found = exact_bounds(batch.most_probable, validation.probs.argmax(axis=1), validation.y, confidence)
     if found is None:
         raise _refuted(None, None, names)

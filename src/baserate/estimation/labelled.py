@@ -14,7 +14,9 @@ from baserate.estimation.calibration import recalibrated
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.draws import random_order
 from baserate.estimation.label_bounds import label_bounds
-from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, find_rows, read_batch, read_validation
+from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, LabelledBatch, find_rows, read_batch
+from baserate.estimation.validation import PROBS_VAL, Y_VAL, ValidationRows, read_labelled
+from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_confidence
 from baserate.rates import Rates, from_json
 from baserate.rates.sets import RateSet
@@ -28,7 +30,7 @@ def estimate_from_labels(
     *,
     confidence: float = 0.95,
     probs_val: Any = None,
-    y_val: ArrayLike | None = None,
+    y_val: Any = None,
     classes: Sequence[Any] | None = None,
     columns: str | Sequence[Any] | None = None,
     from_logits: bool = False,
@@ -37,8 +39,9 @@ def estimate_from_labels(
     """Class rates of a batch from the labels of some of its rows, which were drawn at random.
 
     The set contains the class rates of the batch, for all classes jointly, with the stated confidence, for every number
-    of labels and for any predictions. Predictions that are right make it narrower. It is computed by betting on draws
-    without replacement; :mod:`baserate.estimation.betting` has the method.
+    of labels and for any predictions. But the predictions must not depend on these labels: estimate before you retrain
+    or calibrate with them. Predictions that are right make the set narrower. It is computed by betting on draws without
+    replacement; :mod:`baserate.estimation.betting` has the method.
 
     Parameters
     ----------
@@ -48,12 +51,14 @@ def estimate_from_labels(
         The labelled rows: what :func:`baserate.draw_rows` returned, row numbers, a mask with one boolean per row, or
         labels of the index of a pandas dataframe. Whole numbers are row numbers, unless they are a pandas Index. The
         rows must have been drawn at random from all rows, without replacement; rows that were chosen because they
-        are doubtful, or recent, or easy to label, are not a random sample. Their order does not matter.
+        are doubtful, or recent, or easy to label, are not a random sample. Their order does not matter. If they were
+        drawn from strata, pass what ``draw_rows`` returned: row numbers alone are taken for draws from all rows.
     y_labelled : array-like of shape (m,)
         Their labels, in the order of ``labelled``; for a mask, in the order of the rows.
     confidence : float, default 0.95
-    probs_val, y_val : array-like of shape (v, k) and (v,), optional
-        Validation data, with which the predictions are recalibrated first. The confidence does not depend on it.
+    probs_val, y_val : optional
+        Validation data as in :func:`baserate.estimate`, with which the predictions are recalibrated first. The
+        confidence does not depend on it.
     classes, columns, from_logits, normalize
         As in :func:`baserate.adjust`.
 
@@ -61,7 +66,7 @@ def estimate_from_labels(
     -------
     Rates
         For :func:`baserate.adjust` and all other functions that accept rates. It is about these rows, and is refused
-        for a batch of another size.
+        for other predictions.
 
     Examples
     --------
@@ -85,10 +90,10 @@ def estimate_from_labels(
     rows = find_rows(labelled, batch)
     strata = labelled.strata if isinstance(labelled, DrawnRows) else None
     _check_number(y_labelled, len(rows), len(batch.probs))
-    labels = batch.columns_of(y_labelled, len(rows), Y_LABELLED)
-    probs, validation = batch.probs, read_validation(probs_val, y_val, batch)
+    labels = batch.columns_of(y_labelled, len(rows))
+    probs, validation = batch.probs, _validation(probs_val, y_val, batch, **reading)
     if validation is not None:
-        probs = recalibrated(probs, validation[0], validation[1])
+        probs = recalibrated(probs, validation.probs, validation.y)
     draws = random_order(rows, strata)
     in_order = np.argsort(rows)
     drawn_labels = labels[in_order][np.searchsorted(rows[in_order], draws.rows)]
@@ -96,7 +101,19 @@ def estimate_from_labels(
     values, low, high = _consistent(found, probs, rows, labels, _weights(rows, strata))
     numbers = {"values": values, "low": low, "high": high, "n_rows": len(probs), "n_labelled": len(rows)}
     about = {"kind": "labelled", "confidence": float(confidence), "stratified": strata is not None}
-    return from_json(about | numbers, batch.classes)
+    return from_json(about | numbers | {"mean": batch.probs.mean(axis=0)}, batch.classes)
+
+
+def _validation(
+    probs_val: Any, y_val: Any, batch: LabelledBatch, *, classes: Any, **reading: Any
+) -> ValidationRows | None:
+    """Validation data, read like the batch; None if there is none."""
+    if probs_val is None and y_val is None:
+        return None
+    if probs_val is None or y_val is None:
+        raise BadOption(f"validation data needs both {PROBS_VAL}= and {Y_VAL}=", options=[PROBS_VAL, Y_VAL])
+    source = RowSource(probs=probs_val, named_classes=classes, **reading)
+    return read_labelled(probs_val, y_val, batch.request.rows, batch.classes, source)
 
 
 def _check_number(labels: ArrayLike, n_labelled: int, n_rows: int) -> None:

@@ -12,18 +12,19 @@ from baserate.errors import BadLabels, BadOption, BadProbabilities, Option
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.inputs.dataframes import Frame
 from baserate.inputs.labels import as_columns
-from baserate.inputs.validation import quoted_name
+from baserate.inputs.validation import quoted, quoted_name
 from baserate.inputs.vectors import Vector
 from baserate.rates import Rates
+from baserate.rates.estimated import same_mean
 from baserate.solving import Request, read_predictions, requested
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.tables import is_table
 
 LABELLED, Y_LABELLED = Option("labelled"), Option("y_labelled")
-_PROBS_VAL, _Y_VAL = Option("probs_val"), Option("y_val")
+WITHOUT_BATCH = Option("without_batch()")
 
 
-class Batch(NamedTuple):
+class LabelledBatch(NamedTuple):
     """Predictions that were read, and how the caller passed them."""
 
     probs: FloatArray
@@ -33,16 +34,22 @@ class Batch(NamedTuple):
     def classes(self) -> tuple[Any, ...] | None:
         return self.request.known.classes
 
-    def columns_of(self, labels: ArrayLike, n_labels: int, what: Option) -> IndexArray:
+    def columns_of(self, y_labelled: ArrayLike, n_labels: int) -> IndexArray:
         """Labels as column numbers."""
-        shape = (n_labels, self.probs.shape[1])
+        labels, shape = np.asarray(y_labelled), (n_labels, self.probs.shape[1])
+        missing = np.flatnonzero([_is_missing(value) for value in labels.tolist()])
+        if missing.size:
+            value = str(labels[missing[0]]).replace("nan", "NaN")
+            raise BadLabels(
+                f"{Y_LABELLED}[{missing[0]}] is {value}; label all rows that were drawn", options=[Y_LABELLED]
+            )
         try:
             return as_columns(labels, shape, self.classes, one_column=self.request.rows.one_column)
         except BadLabels as error:
-            raise BadLabels(f"{what} has wrong labels: {error}", options=[what, *error.options]) from None
+            raise BadLabels(f"{Y_LABELLED} has wrong labels: {error}", options=[Y_LABELLED, *error.options]) from None
 
 
-def read_batch(probs: Any, what: str, **options: Any) -> Batch:
+def read_batch(probs: Any, what: str, **options: Any) -> LabelledBatch:
     """The predictions of a batch in memory; takes options of :func:`baserate.adjust` that say how to read them."""
     advice = "labelled rows are found by their number; read the predictions into an array or a dataframe first"
     if is_table(probs):
@@ -50,42 +57,53 @@ def read_batch(probs: Any, what: str, **options: Any) -> Batch:
     request = requested(probs, Rates.between(None, None), argument=what, **options)
     if not isinstance(request.rows, MemoryEngine):
         raise BadProbabilities(f"{what} is a {type(probs).__name__}, whose rows are not in memory, but {advice}")
-    return Batch(read_predictions(request).probs, request)
+    return LabelledBatch(read_predictions(request).probs, request)
 
 
-def read_validation(probs_val: Any, y_val: Any, batch: Batch) -> tuple[FloatArray, IndexArray] | None:
-    """Predictions and labels of validation data, or None if there is none."""
-    if probs_val is None and y_val is None:
-        return None
-    if probs_val is None or y_val is None:
-        raise BadOption(f"validation data needs both {_PROBS_VAL}= and {_Y_VAL}=", options=[_PROBS_VAL, _Y_VAL])
-    one_column = batch.request.rows.one_column
-    rates = Rates.between(None, None, classes=batch.classes)
-    source = requested(probs_val, rates, argument="probs_val", classes=batch.classes if one_column else None)
-    p = read_predictions(source).probs
-    return p, batch.columns_of(y_val, len(p), _Y_VAL)
-
-
-def find_rows(labelled: Any, batch: Batch) -> IndexArray:
+def find_rows(labelled: Any, batch: LabelledBatch) -> IndexArray:
     """The numbers of the labelled rows, in the order in which they were passed."""
     n = len(batch.probs)
     if isinstance(labelled, DrawnRows):
-        if labelled.n_rows != n:
-            raise BadOption(
-                f"{LABELLED} was drawn from {labelled.n_rows:,} rows, but probs_new has {n:,}; pass the predictions "
-                "from which it was drawn",
-                options=[LABELLED],
-            )
+        _check_drawn(labelled, batch)
         return labelled.rows
     values = _as_array(labelled)
     if values.dtype.kind == "b":
         rows = _from_mask(values, n)
     elif values.dtype.kind in "iu" and not _is_index(labelled):
+        _check_no_mask(values, n)
         rows = values.astype(np.intp)
     else:
         rows = _from_index(values, _index(batch))
     _check(rows, n)
     return rows
+
+
+def _check_drawn(drawn: DrawnRows, batch: LabelledBatch) -> None:
+    n, mean = batch.probs.shape[0], batch.probs.mean(axis=0)
+    if drawn.n_rows != n:
+        raise BadOption(
+            f"{LABELLED} was drawn from {drawn.n_rows:,} rows, but probs_new has {n:,}; pass the predictions "
+            "from which it was drawn",
+            options=[LABELLED],
+        )
+    # The columns of a dataframe may be in another order than before.
+    if drawn.mean is not None and not (len(drawn.mean) == len(mean) and same_mean(np.sort(drawn.mean), np.sort(mean))):
+        before, here = (quoted(values.round(6).tolist()) for values in (drawn.mean, mean))
+        raise BadOption(
+            f"{LABELLED} was drawn from rows with other predictions, whose mean was {before}, but here it is {here}; "
+            f"pass the predictions from which it was drawn, or call {WITHOUT_BATCH} on it if these are other "
+            "predictions of the same rows",
+            options=[LABELLED, WITHOUT_BATCH],
+        )
+
+
+def _check_no_mask(values: NDArray[Any], n: int) -> None:
+    if len(values) == n > 2 and np.isin(values, (0, 1)).all():
+        raise BadOption(
+            f"{LABELLED} has {n:,} numbers that are 0 or 1, as many as probs_new has rows; if it is a mask, pass "
+            "booleans: mask.astype(bool)",
+            options=[LABELLED],
+        )
 
 
 def _as_array(labelled: Any) -> NDArray[Any]:
@@ -121,7 +139,7 @@ def _is_index(labelled: Any) -> bool:
     return type(labelled).__module__.startswith("pandas.") and hasattr(labelled, "get_indexer")
 
 
-def _index(batch: Batch) -> Any:
+def _index(batch: LabelledBatch) -> Any:
     """The pandas index of the predictions, or None."""
     form = batch.request.rows.form
     if isinstance(form, Frame):
@@ -151,6 +169,10 @@ def _from_index(values: NDArray[Any], index: Any) -> IndexArray:
             f"{LABELLED} contains {quoted_name(missing)}, which is not in the index of probs_new", options=[LABELLED]
         )
     return rows
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
 
 
 def _check(rows: IndexArray, n: int) -> None:

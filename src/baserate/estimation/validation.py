@@ -26,7 +26,7 @@ from baserate.tables import distinct_values, is_table
 Y_VAL, PROBS_VAL = Option("y_val"), Option("probs_val")
 
 
-class LabelledRows(NamedTuple):
+class ValidationRows(NamedTuple):
     """Predictions of shape (n, k), and the column number of the true class of each row."""
 
     probs: FloatArray
@@ -47,7 +47,9 @@ def names_of_labels(probs: Any, column: str) -> tuple[Any, ...] | None:
     return tuple(np.unique(np.asarray(probs[column]).astype(str)).tolist())
 
 
-def read_labelled(probs: Any, y: Any, batch: Engine, names: tuple[Any, ...] | None, source: RowSource) -> LabelledRows:
+def read_labelled(
+    probs: Any, y: Any, batch: Engine, names: tuple[Any, ...] | None, source: RowSource
+) -> ValidationRows:
     """Read validation rows.
 
     Parameters
@@ -78,7 +80,7 @@ def read_labelled(probs: Any, y: Any, batch: Engine, names: tuple[Any, ...] | No
     parts = list(rows.map(partial(_checked, row_model(k, source.reading), rows.naming)))
     values = np.concatenate(parts)
     labels = y if column is None else _label_column(probs, rows, column)
-    return LabelledRows(values, _columns_of(labels, values.shape, names, batch))
+    return ValidationRows(values, _columns_of(labels, values.shape, names, batch))
 
 
 def _checked(model: RowModel, naming: Naming, block: Block) -> FloatArray:

@@ -188,6 +188,8 @@ def class_label(classes: tuple[Any, ...] | None, j: int) -> str:
 
 def quoted_name(name: object) -> str:
     """The name of a column or class, or another value, as Python code for use in messages; long ones are shortened."""
+    if isinstance(name, np.generic) and name.dtype.kind in "biufU":
+        name = name.item()  # 0.5 and not np.float64(0.5)
     try:
         return shortened(repr(name))
     except ValueError:  # Python does not print integers of more than 4300 digits

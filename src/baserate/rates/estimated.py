@@ -16,7 +16,7 @@ from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
 ESTIMATE, WITHOUT_BATCH = Option("br.estimate"), Option("without_batch()")
-_SAME_MEAN = 1e-5  # Mean predictions that differ by less are the same, up to smoothing of zeros and rounding.
+_SAME_MEAN = 1e-5  # Mean predictions that differ by less are the same.
 _PER_CLASS = ("values", "low", "high", "centre", "mean")
 
 
@@ -91,15 +91,7 @@ class EstimatedRates(Rates):
 
     def check_batch(self, mean: FloatArray) -> None:
         """Raise if the mean prediction is not that of the batch for which the rates were estimated."""
-        if self.mean is None or np.abs(mean - self.mean).max() <= _SAME_MEAN:
-            return
-        j = int(np.abs(mean - self.mean).argmax())
-        raise BadRates(
-            f"these rates were estimated for other predictions: their mean for {class_label(self.classes, j)} was "
-            f"{self.mean[j]:.6g}, but here it is {mean[j]:.6g}; estimate the rates of these rows with {ESTIMATE}, or "
-            f"call {WITHOUT_BATCH} on the rates if these are other predictions of the same rows",
-            options=[ESTIMATE, WITHOUT_BATCH],
-        )
+        check_mean(self.mean, mean, self.classes)
 
     def without_batch(self) -> Self:
         """These rates for other predictions of the same rows, such as calibrated ones; the batch is not checked."""
@@ -175,6 +167,24 @@ class EstimatedRates(Rates):
         if any(value is not None and value.shape[0] != n_classes for value in changes.values()):
             raise BadRates(f"the rates were estimated for {len(self.values)} classes, but there are {n_classes}")
         return replace(self, **changes)
+
+
+def check_mean(own: FloatArray | None, mean: FloatArray, classes: tuple[Any, ...] | None) -> None:
+    """Raise if the mean prediction of a batch is not the one for which rates were estimated."""
+    if own is None or same_mean(own, mean):
+        return
+    j = int(np.abs(mean - own).argmax())
+    raise BadRates(
+        f"these rates were estimated for other predictions: their mean for {class_label(classes, j)} was "
+        f"{own[j]:.6g}, but here it is {mean[j]:.6g}; estimate the rates of these rows with {ESTIMATE}, or "
+        f"call {WITHOUT_BATCH} on the rates if these are other predictions of the same rows",
+        options=[ESTIMATE, WITHOUT_BATCH],
+    )
+
+
+def same_mean(first: FloatArray, second: FloatArray) -> bool:
+    """Whether two mean predictions are the same, up to smoothing of zeros and rounding."""
+    return bool(np.abs(first - second).max() <= _SAME_MEAN)
 
 
 def _p_value(value: float) -> str:

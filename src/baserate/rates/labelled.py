@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from baserate.errors import BadRates, Option
+from baserate.inputs.class_names import matched_names
 from baserate.inputs.class_numbers import as_rates, one_per_class
 from baserate.inputs.validation import is_number, quoted_name
+from baserate.rates.estimated import check_mean
 from baserate.rates.kinds import _check_bounds, _interval, _percent, _Sampled
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
@@ -35,6 +37,8 @@ class LabelledRates(_Sampled):
         Whether the labelled rows were drawn from each stratum.
     bounds_confidence : float, optional
         The confidence for which the bounds were computed. By default ``confidence``.
+    mean : array of shape (k,), optional
+        Mean prediction of the batch; None if it need not be the same.
     """
 
     kind = "labelled"
@@ -45,6 +49,7 @@ class LabelledRates(_Sampled):
     n_labelled: int
     stratified: bool = False
     bounds_confidence: Any = None
+    mean: Any = None
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is not None and batch_size != self.n_rows:
@@ -60,6 +65,21 @@ class LabelledRates(_Sampled):
                 options=[_CONFIDENCE],
             )
         return RateSet.box(self.low, self.high)
+
+    def check_batch(self, mean: FloatArray) -> None:
+        """Raise if the mean prediction is not that of the batch whose rows were labelled."""
+        check_mean(self.mean, mean, self.classes)
+
+    def without_batch(self) -> Self:
+        """These rates for other predictions of the same rows; only their number is checked."""
+        return replace(self, mean=None)
+
+    def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
+        found = super().on(classes, n_classes)  # which puts the rates in order, but not the mean prediction
+        if self.mean is None or self.classes is None or found.classes is None:
+            return found
+        names = list(matched_names(self.classes, found.classes))
+        return replace(found, mean=np.asarray(found.mean)[[names.index(name) for name in found.classes]])
 
     @property
     def assumption(self) -> str:  # type: ignore[override]  # here it depends on how the rows were drawn
@@ -110,4 +130,5 @@ class LabelledRates(_Sampled):
             confidence=confidence,
             bounds_confidence=confidence if self.bounds_confidence is None else float(self.bounds_confidence),
             stratified=bool(self.stratified),
+            mean=None if self.mean is None else as_rates(self.mean, None, n_classes),
         )
