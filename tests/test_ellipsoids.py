@@ -248,3 +248,11 @@ def test_an_ellipsoid_prints_its_centre_and_its_bounds() -> None:
     assert str(rates) == "Rates within 1 (distance by a matrix) of ant 0.5, bee 0.3, cat 0.2"
     assert "at most" in rates._repr_html_()
     assert "bee" in rates._repr_html_()
+
+
+def test_an_ellipsoid_around_one_rate_is_printed() -> None:
+    rates = br.Rates.near(0.2, 1.0, metric=[[4e-4, -4e-4], [-4e-4, 4e-4]])
+    assert repr(rates) == "Rates within 1 (distance by a matrix) of class 0 0.8, class 1 0.2"
+    np.testing.assert_allclose(rates.estimate(), [0.8, 0.2])
+    np.testing.assert_allclose(rates.bounds(), [[0.78, 0.18], [0.82, 0.22]])
+    assert "class 1 0.2" in rates._repr_html_()

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from baserate.inputs.class_names import matched_names
-from baserate.inputs.class_numbers import as_rates
+from baserate.inputs.class_numbers import as_rates, is_one_number
 from baserate.rates.base import Rates
 from baserate.rates.ellipsoid_arguments import checked_covariance, checked_radius
 from baserate.rates.ellipsoids import Ellipsoid
@@ -47,6 +47,8 @@ class EllipsoidRates(Rates):
         return RateSet.box(np.zeros(k), np.ones(k), self.region)
 
     def estimate(self) -> FloatArray:
+        if is_one_number(self.values):  # the rate of the second of two classes
+            return as_rates(self.values, None, len(self.covariance))
         return np.asarray(self.values)
 
     def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
@@ -59,14 +61,14 @@ class EllipsoidRates(Rates):
         return replace(found, covariance=np.asarray(found.covariance)[np.ix_(order, order)])
 
     def describe(self) -> str:
-        return f"{self._source()} of {self._list_by_class([f'{value:.4g}' for value in self.values])}"
+        return f"{self._source()} of {self._list_by_class([f'{value:.4g}' for value in self.estimate()])}"
 
     def _source(self) -> str:
         return f" within {self.radius:g} (distance by a matrix)"
 
     def _columns(self) -> dict[str, Any]:
         low, high = self.bounds()
-        return {"centre": self.values, "at least": low, "at most": high}
+        return {"centre": self.estimate(), "at least": low, "at most": high}
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         values = as_rates(self.values, classes, n_classes)
