@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,13 @@ from baserate.estimation.exact import exact_bounds
 from baserate.estimation.features import class_moments
 from baserate.estimation.labelled import estimate_from_labels
 from baserate.estimation.moments import confidence_region
-from baserate.estimation.validation import ValidationRows, names_of_labels, read_labelled, row_model
+from baserate.estimation.validation import (
+    ValidationRows,
+    has_several_columns,
+    names_of_labels,
+    read_labelled,
+    row_model,
+)
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_confidence, class_label, quoted, quoted_name
 from baserate.progress import Progress
@@ -139,15 +144,25 @@ def estimate(
             from_logits=from_logits,
             normalize=normalize,
         )
+    _check_validation(probs_new, probs_val, y_val)
     source = RowSource(
         probs=probs_new,
         argument="probs_new",
         columns=columns,
-        named_classes=classes,
+        named_classes=_named_classes(probs_new, probs_val, y_val, classes, columns),
         from_logits=from_logits,
         normalize=normalize,
         progress=progress,
     )
+    rows = open_rows(source)
+    names = class_names(rows, classes, named=source.named_classes)
+    validation = read_labelled(probs_val, y_val, rows, names, source)
+    batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
+    _check_overlap(batch, validation)
+    return _estimated(batch, validation, names, float(confidence), method, on_refuted)
+
+
+def _check_validation(probs_new: Any, probs_val: Any, y_val: Any) -> None:
     if probs_val is None or y_val is None:
         missing = _PROBS_VAL if probs_val is None else _Y_VAL
         raise BadOption(
@@ -161,14 +176,14 @@ def estimate(
             "of the new rows as probs_new",
             options=[_PROBS_VAL, _Y_VAL],
         )
-    if isinstance(y_val, str) and columns is None and classes is None and is_table(probs_new):
-        source = replace(source, named_classes=names_of_labels(probs_val, y_val))
-    rows = open_rows(source)
-    names = class_names(rows, classes, named=source.named_classes)
-    validation = read_labelled(probs_val, y_val, rows, names, source)
-    batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
-    _check_overlap(batch, validation)
-    return _estimated(batch, validation, names, float(confidence), method, on_refuted)
+
+
+def _named_classes(probs_new: Any, probs_val: Any, y_val: Any, classes: Any, columns: Any) -> Sequence[Any] | None:
+    """The classes that the caller names, or, for tables, those of the labels: columns may have a prefix before them."""
+    in_files = isinstance(y_val, str) and is_table(probs_new)
+    if columns is None and classes is None and (in_files or has_several_columns(probs_new)):
+        return names_of_labels(probs_val, y_val)
+    return classes
 
 
 def _estimated(
@@ -262,5 +277,5 @@ def _check_options(confidence: Any, method: Any, on_refuted: Any) -> None:
         ("method", method, ("auto", "moments", "exact")),
         ("on_refuted", on_refuted, ("raise", "everything")),
     ):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise BadOption(f"{name} must be one of {quoted(known)}, not {quoted_name(value)}", options=[Option(name)])

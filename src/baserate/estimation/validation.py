@@ -38,13 +38,19 @@ def row_model(n_classes: int, reading: Reading) -> RowModel:
     return RowModel(as_loss("log"), True, n_classes, np.arange(n_classes), reading)
 
 
-def names_of_labels(probs: Any, column: str) -> tuple[Any, ...] | None:
-    """The values in the label column of files or of a dataframe, which help to find the columns with probabilities."""
-    if is_table(probs):
-        return tuple(sorted(distinct_values(probs, column, "labels"), key=str))
-    if not is_dataframe(probs) or column not in _column_names(probs):
-        return None
-    return tuple(np.unique(np.asarray(probs[column]).astype(str)).tolist())
+def names_of_labels(probs: Any, y: Any) -> tuple[Any, ...] | None:
+    """The labels that occur, in a column or by themselves, which help to find the columns with probabilities."""
+    if isinstance(y, str) and is_table(probs):
+        return tuple(sorted(distinct_values(probs, y, "labels"), key=str))
+    if isinstance(y, str):
+        y = probs[y] if is_dataframe(probs) and y in _column_names(probs) else ()
+    labels = {str(label) for label in np.asarray(y).ravel().tolist()} - {"None", "nan", "<NA>", "NaT"}
+    return tuple(sorted(labels)) or None
+
+
+def has_several_columns(probs: Any) -> bool:
+    """Whether this is a dataframe with more than one column."""
+    return is_dataframe(probs) and len(_column_names(probs)) > 1
 
 
 def read_labelled(
@@ -68,6 +74,8 @@ def read_labelled(
     columns = source.columns
     if batch.columns is not None and (hasattr(probs, "columns") or not hasattr(probs, "__array__")):
         columns = list(batch.columns.names)
+    elif column is not None and columns is None and is_dataframe(probs):
+        columns = [name for name in _column_names(probs) if name != column]  # the batch is an array
     rows = open_rows(
         replace(source, probs=probs, argument="probs_val", columns=columns, named_classes=names, other_columns=others)
     )
