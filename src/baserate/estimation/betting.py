@@ -7,7 +7,8 @@ with probability ``(total - x) / (n - t)``. With ``h`` a prediction for every ro
     1 ± b (y - r),    r = (total - x) / (n - t) + g (h - mean of h over the n - t rows that were not seen yet),
 
 where ``b`` and ``g`` depend only on labels that were seen before. The expectation of this factor is 1 if the total is
-right, whatever the predictions are: good predictions only make the wealth grow faster if the total is wrong. By Ville's
+right, whatever the predictions are, as long as they do not depend on these labels: good predictions only make the
+wealth grow faster if the total is wrong. By Ville's
 inequality the wealth ever exceeds ``1 / level`` with a probability of at most ``level``. The interval contains the
 totals for which it never did (I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting,
 JRSS B 86, 2024, section 5 on draws without replacement; the predictions are control variates).

@@ -64,7 +64,8 @@ def estimate(
     predictions within each class are distributed as in the validation data** (label shift, also called prior
     probability shift). This is tested where the data allow it. A test that does not refute the assumption does not
     prove it. From labelled rows of the batch itself, the set needs no such assumption, only that these rows were drawn
-    at random; see :func:`draw_rows`.
+    at random; see :func:`draw_rows`. The predictions must not depend on these labels: estimate before you retrain or
+    calibrate with them.
 
     Parameters
     ----------
@@ -78,7 +79,8 @@ def estimate(
         is the name of a column of ``probs_val``.
     labelled : DrawnRows or array-like, optional
         Rows of the batch that were drawn at random and labelled: what :func:`draw_rows` returned, row numbers, a mask
-        with one boolean per row, or labels of the index of a pandas dataframe. The predictions are then held in memory.
+        with one boolean per row, or labels of the index of a pandas dataframe. Rows drawn from strata must be passed
+        as :func:`draw_rows` returned them, not as row numbers. The predictions are then held in memory.
         Validation data is optional: it can make the set narrower, and ``method`` and ``on_refuted`` have no effect.
     y_labelled : array-like, optional
         The true classes of these rows, in the same order.

@@ -78,8 +78,10 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         issues an ``errors.TrainingRatesWarning``. ``old_rates`` are not checked.
     estimate : bool or float, default False
         Whether ``fit`` keeps what is needed to estimate the class rates of new rows, so that ``adapt(X)`` needs no
-        rates; see :func:`estimate`. ``True`` keeps cross-validated predictions of the training rows. A number such as
-        0.2 is the share of rows that are held out of the training. For a frozen classifier, the rows passed to ``fit``
+        rates; see :func:`estimate`. ``True`` keeps cross-validated predictions of the training rows. They come from
+        models that were fitted to 4/5 of the rows, so the condition of the estimate, that predictions within a class
+        are distributed alike, holds only approximately. A number such as 0.2 is the share of rows that are held out
+        of the training: these predictions are of the same model. For a frozen classifier, the rows passed to ``fit``
         are the validation rows; they must not be its training rows. To adjust calibrated predictions, wrap a
         calibrated classifier: the guarantee is then about its predictions.
 
