@@ -83,6 +83,22 @@ def test_the_exit_code_tells_a_pipeline_whether_enough_is_guaranteed(folder: Pat
     assert found["loss_reduction"] < 0
 
 
+def test_the_exit_code_is_about_the_population_if_it_was_asked_for(folder: Path) -> None:
+    call = ("--rates", "ill=0.2,healthy=0.8", "--population", "--at-least")
+    found = certified(folder, *call, "-1")
+    rows, population = found["loss_reduction"], found["population"]["loss_reduction"]
+    assert population < rows
+    between = str((population + rows) / 2)
+    certified(folder, *call, between, code=4)
+    certified(folder, "--rates", "ill=0.2,healthy=0.8", "--at-least", between)
+
+
+def test_rows_of_the_fit_guarantee_nothing_for_a_population(folder: Path) -> None:
+    call = ("certify", "old.csv", "--shift", "shift.json", "--rates", "ill=0.2,healthy=0.8", "--at-least", "-1")
+    run_command(folder, *call)
+    assert "the bound does not hold" in " ".join(run_command(folder, *call, "--population", code=4).stdout.split())
+
+
 def test_shifts_of_groups_are_certified_by_their_rates(folder: Path) -> None:
     (folder / "regions.csv").write_text("region,healthy,ill\nnorth,0.9,0.1\nsouth,0.7,0.3\n")
     by = ["--by", "region", "--rates-file", "regions.csv", "--columns", "healthy,ill"]
@@ -104,6 +120,7 @@ def test_shifts_of_groups_are_certified_by_their_rates(folder: Path) -> None:
         (["--rates", "ill=0.2,healthy=0.8", "--columns", "healthy,w"], 1, "w"),
         (["--rates", "ill=0.2,healthy=0.8", "--weight", "w", "--population"], 1, "unequal weights"),
         (["--rates", "ill=0.2,healthy=0.8", "--at-least", "much"], 2, "--at-least"),
+        (["--rates", "ill=0.2,healthy=0.8", "--at-least", "nan"], 2, "--at-least must be a number, not nan"),
     ],
 )
 def test_messages(folder: Path, arguments: list[str], code: int, message: str) -> None:

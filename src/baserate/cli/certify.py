@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_json, print_lines
 from baserate.errors import BadOption
 from baserate.result.facts import json_number
+from baserate.result.population_certificate import PopulationCertificate
 from baserate.result.shift_certificate import ShiftCertificate
 
 
@@ -42,7 +44,12 @@ Exit codes:
 )
 @click.option("--refit", is_flag=True, help="Also fit again, and show what that guarantees.")
 @click.option(
-    "--at-least", type=float, metavar="FALL", help="Exit with code 4 if the guaranteed fall of the loss is smaller."
+    "--at-least",
+    type=float,
+    metavar="FALL",
+    help="Exit with code 4 if the guaranteed fall of the loss is smaller: that of the rows of IN or, with --population, the "
+    "bound for rows still to come. With --population also if IN seems to have the rows of the fit, because the bound "
+    "does not hold for them.",
 )
 @click.option(
     "--columns", metavar="NAMES", help="As in adjust.  [default: the columns that match the classes of the shift]"
@@ -63,6 +70,8 @@ def certify(source: tuple[str, ...], shift: str, unseen: str, **given: Any) -> N
     IN needs no labels, but something must be known about its class rates. If the number is negative, the loss may rise
     by at most that much. The shift is not fitted again, and nothing is written. IN and RATES are as in baserate adjust.
     """
+    if given["at_least"] is not None and math.isnan(given["at_least"]):
+        raise click.UsageError("--at-least must be a number, not nan")
     with handled_errors("nothing was changed"):
         call, result = Invocation(source, **given), load(shift)
         with call.progress() as progress:
@@ -80,8 +89,15 @@ def certify(source: tuple[str, ...], shift: str, unseen: str, **given: Any) -> N
         elif not call["quiet"]:
             blocks = [repr(one) for one in (certificate, population, refitted) if one is not None]
             print_lines("\n\n".join(blocks).split("\n"))
-    if call["at_least"] is not None and certificate.loss_reduction < call["at_least"]:
+    if call["at_least"] is not None and not _guarantees(certificate, population, call["at_least"]):
         sys.exit(LESS_GUARANTEED)
+
+
+def _guarantees(certificate: ShiftCertificate, population: PopulationCertificate | None, at_least: float) -> bool:
+    """Whether the guarantee that was asked for holds, and is large enough."""
+    if population is None:
+        return certificate.loss_reduction >= at_least
+    return population.loss_reduction >= at_least and not population.same_rows
 
 
 def _certificate(call: Invocation, result: Adjustment, shift: str, unseen: str, progress: Any) -> ShiftCertificate:

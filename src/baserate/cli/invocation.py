@@ -31,7 +31,7 @@ from baserate.tables import Files
 _ABSENT = dict.fromkeys(
     [
         *("pipe_format", "weight", "zeros", "tol", "save_shift", "report", "columns", "classes", "quiet"),
-        *("from_logits", "normalize", "old_rates", "rates", "by", "rates_file", "rounding"),
+        *("from_logits", "normalize", "old_rates", "rates", "by", "rates_file", "rounding", "validation"),
     ]
 )
 
@@ -88,7 +88,7 @@ class Invocation:
             raise click.UsageError("Missing option '--rates', or '--by' and '--rates-file' for rates per group.")
         if self["rates"] is not None:
             effect = 1.0 if parts and not self["rates"].startswith("counts:") else self["design_effect"]
-            parts.append(Rates.parse(self["rates"], self["confidence"], effect))
+            parts.append(self._parsed(self["rates"], effect))
         return parts[0] if len(parts) == 1 else Margins(*parts)
 
     def _rates_by_group(self) -> list[Rates]:
@@ -96,7 +96,7 @@ class Invocation:
         by, files = self["by"] or (), self["rates_file"] or ()
         if len(by) != len(files):
             raise click.UsageError(
-                f"--by is given {len(by)} times, and --rates-file {len(files)} times; each --by needs its own file"
+                f"--by is given {_times(len(by))}, and --rates-file {_times(len(files))}; each --by needs its own file"
             )
         given = (
             {"kind": self["rates_kind"], "unlisted": self["unlisted"], "joint": not self["each_group"]} if by else {}
@@ -110,7 +110,17 @@ class Invocation:
     @cached_property
     def old_rates(self) -> Rates | None:
         """The rates in training."""
-        return None if self["old_rates"] is None else Rates.parse(self["old_rates"], self["confidence"])
+        return None if self["old_rates"] is None else self._parsed(self["old_rates"])
+
+    def _parsed(self, text: str, design_effect: float = 1.0) -> Rates:
+        """Rates from an option. Saved rates have a confidence of their own, which --confidence must not contradict."""
+        found, level = Rates.parse(text, self["confidence"], design_effect), self["confidence"]
+        if found.certainty not in (None, level) and _was_typed("confidence"):
+            raise BadOption(
+                f"--confidence is {level:.10g}, but the rates in {text} were saved with confidence "
+                f"{found.certainty:.10g}; leave out --confidence, or save the rates again with the other confidence"
+            )
+        return found
 
     @property
     def classes(self) -> list[str] | None:
@@ -149,12 +159,22 @@ class Invocation:
         if repeated is not None:
             raise BadOption(f"{repeated} is named twice, so one file would overwrite the other; choose another name")
 
+    def check_validation(self) -> None:
+        """Raise if a file is both IN and validation data, which must be different rows."""
+        given = {real_path(name) for name in _expanded(self._source) if name != "-"}
+        both = next((name for name in _expanded(self["validation"]) if real_path(name) in given), None)
+        if both is not None:
+            raise BadOption(
+                f"{both} is both IN and --validation; the validation data must be other rows than those whose rates "
+                "are to be estimated"
+            )
+
     @property
     def _inputs(self) -> list[str]:
-        """The files that are read: those of IN, and files with rates. Globs are expanded; folders are not."""
+        """The files that are read: those of IN, of --validation, and files with rates, but not those in folders."""
         rates = [self._options[name] for name in ("rates", "old_rates") if self._options.get(name)]
         rates += self["rates_file"] or ()
-        files = [name for path in self._source for name in (glob.glob(path) or [path])]  # noqa: PTH207  # may be absolute
+        files = _expanded((*self._source, *(self["validation"] or ())))
         return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
     @property
@@ -177,6 +197,21 @@ class Invocation:
         lines = ["", f"wrote {', '.join(outputs)} in {seconds:.1f} s"] if outputs else []
         more = {"out": out, "seconds": round(seconds, 3)}
         print_result(result, lines, as_json=self["as_json"], quiet=self["quiet"], err=out == "-", **more)
+
+
+def _expanded(paths: tuple[str, ...]) -> list[str]:
+    """Paths with the matches of glob patterns in their place."""
+    return [name for path in paths for name in (glob.glob(path) or [path])]  # noqa: PTH207  # may be absolute
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
+
+
+def _was_typed(option: str) -> bool:
+    """Whether an option is on the command line, so that its value is not the default."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE
 
 
 def _as_rounding(text: str | None) -> float | str | None:

@@ -74,9 +74,11 @@ def rates(source: tuple[str, ...], validation: tuple[str, ...], labels: str, **g
     have changed. This is tested; if the data contradict it, nothing is written.
     """
     with handled_errors("nothing was written"):
-        call = Invocation(source, **given)
+        call = Invocation(source, validation=validation, **given)
+        call.check_validation()
         if call["out"] is not None:
             check_writable(call["out"])
+            call.check_outputs(str(call["out"]))
         row_options = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
         with call.progress() as progress:
             found = estimate(
