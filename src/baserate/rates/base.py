@@ -371,20 +371,17 @@ class Rates(ABC):
         >>> br.Rates.parse("0.01..0.03")
         Rates between 0.01 and 0.03
         """
-        saved = Rates.load(text) if isinstance(text, str) and is_saved(text) else None
-        if saved is not None and design_effect == 1:
-            return saved
-        kind, numbers, classes = parse_rates(text) if saved is None else (saved.kind, {}, None)
-        if saved is None and kind in ("counts", "population"):
+        if isinstance(text, str) and is_saved(text):
+            if design_effect != 1:
+                raise _without_survey(text)
+            return Rates.load(text)
+        kind, numbers, classes = parse_rates(text)
+        if kind in ("counts", "population"):
             numbers = {**numbers, "confidence": confidence}
-        if saved is None and kind == "counts":
+        if kind == "counts":
             numbers = {**numbers, "design_effect": design_effect}
         elif design_effect != 1:
-            raise BadRates(
-                f"{DESIGN_EFFECT} is for the counts of a survey, but these are other rates: {quoted_name(text)}; "
-                f"leave out {DESIGN_EFFECT}",
-                options=[DESIGN_EFFECT],
-            )
+            raise _without_survey(text)
         return _build(kind, classes, **numbers)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -590,6 +587,15 @@ def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -
     """Rebuild rates from the output of :meth:`Rates.to_json`."""
     numbers = dict(description)
     return Rates.kinds[numbers.pop("kind")]._from_json(numbers, classes)
+
+
+def _without_survey(text: str) -> BadRates:
+    """The error for a design effect of rates that were not counted in a survey."""
+    return BadRates(
+        f"{DESIGN_EFFECT} is for the counts of a survey, but these are other rates: {quoted_name(text)}; leave out "
+        f"{DESIGN_EFFECT}",
+        options=[DESIGN_EFFECT],
+    )
 
 
 def _build(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:

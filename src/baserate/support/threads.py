@@ -55,8 +55,8 @@ def single_threaded_blas(*, unless: bool = False) -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block. Several threads may do so at once.
 
     The threads of BLAS would compete with our own threads for the cores. On matrices of shape (k, k) they wait for each
-    other longer than they compute, up to ten times as long on a busy machine. With ``unless`` there
-    is no limit: for large matrices, and rows that are on a GPU.
+    other longer than they compute, up to ten times as long on a busy machine. If ``unless`` is true, there is no
+    limit; callers pass this for large matrices and for rows on a GPU.
     """
     if unless:
         yield
