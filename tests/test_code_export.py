@@ -87,6 +87,48 @@ def test_javascript_gives_what_apply_gives(tmp_path: Path) -> None:
         assert np.abs(answer - result.apply(rows)).max() <= 1e-12, result.loss
 
 
+def invalid_rows() -> list[tuple[br.Adjustment, Any]]:
+    """Adjustments, and rows that apply refuses and so do the functions."""
+    nan = float("nan")
+    zeros = [[0.0, 0.0, 0.0], [nan, 0.5, 0.5], [-0.5, 0.5, 1.0], [0.5, 0.5], [0.25, 0.25, 0.25, 0.25]]
+    only_excluded = [[1.0, 0.0, 0.0], *zeros]
+    found = [(fitted(loss, 3, rates=[0.0, 0.4, 0.6]), only_excluded) for loss in ("log", br.losses.Power(0.5))]
+    found += [(fitted(loss, 3), zeros) for loss in ("log", "brier", "spherical", "ranked", br.losses.Power(1.5))]
+    found.append((fitted("log", 3, from_logits=True), [[nan, 0.0, 0.0], [0.0, 0.0]]))
+    found.append((br.adjust([0.1, 0.4, 0.7], 0.2), [nan, -0.5, 1.5]))
+    return found
+
+
+def test_python_refuses_what_apply_refuses() -> None:
+    for result, rows in invalid_rows():
+        names: dict[str, Any] = {"__name__": "exported"}
+        exec(result.to_code("python"), names)
+        for row in rows:
+            with pytest.raises(br.BaserateError):
+                result.apply(np.array([row]))
+            with pytest.raises(ValueError, match=r"a row must|can get probability"):
+                names["adjust"](row)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no Node on this machine")
+def test_javascript_refuses_what_apply_refuses(tmp_path: Path) -> None:
+    tried = invalid_rows()
+    for i, (result, _) in enumerate(tried):
+        (tmp_path / f"adjust{i}.js").write_text(result.to_code("javascript"), encoding="utf-8")
+    (tmp_path / "rows.js").write_text(f"module.exports = {json.dumps([rows for _, rows in tried])};")
+    program = (
+        "const message = (f, row) => { try { return `returned ${f(row)}`; } catch (e) { return e.message; } };"
+        "const answer = require('./rows.js').map((rows, i) => "
+        "rows.map((row) => message(require(`./adjust${i}.js`).adjust, row)));"
+        "console.log(JSON.stringify(answer))"
+    )
+    done = subprocess.run([str(NODE), "-e", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    messages = [message for answers in json.loads(done.stdout) for message in answers]
+    assert len(messages) == sum(len(rows) for _, rows in tried)
+    assert all("a row must" in message or "can get probability" in message for message in messages), messages
+
+
 def test_python_code_runs_as_a_program_and_needs_no_packages(tmp_path: Path) -> None:
     path = tmp_path / "adjust.py"
     path.write_text(fitted("brier", 3).to_code("python"))
@@ -99,7 +141,7 @@ def test_python_code_runs_as_a_program_and_needs_no_packages(tmp_path: Path) -> 
 def test_the_function_is_short() -> None:
     code = fitted("log", 3).to_code("python")
     body = code[code.index("def adjust") : code.index("TESTS")].strip().splitlines()
-    assert len(body) <= 15
+    assert len(body) <= 18  # four of them refuse invalid rows
 
 
 GROUPS = br.adjust([0.2, 0.4, 0.3, 0.1], br.Rates.by("r", {"n": 0.2, "s": 0.3}), groups=["n", "n", "s", "s"])

@@ -111,6 +111,30 @@ def test_one_column(from_logits: bool, tmp_path: Path) -> None:
     assert np.abs(found - result.apply(p)).max() <= 1e-12
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("loss", ["log", "brier", "ranked", "spherical", br.losses.Power(0.5)], ids=str)
+def test_rows_that_apply_refuses_are_nan(loss: Any, dtype: str, tmp_path: Path) -> None:
+    result = fitted(loss, 3, rates=[0.0, 0.4, 0.6])
+    result.to_onnx(tmp_path / "shift.onnx", dtype=dtype)
+    valid = np.array([[0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
+    invalid = [[np.nan, 0.5, 0.5], [0.5, 0.5, np.nan], [0.0, 0.0, 0.0], [np.inf, 0.5, 0.5], [-0.5, 0.5, 1.0]]
+    if loss == "log" or isinstance(loss, br.losses.Power):
+        invalid.append([1.0, 0.0, 0.0])  # only a class of rate 0
+    for row in invalid:
+        with pytest.raises(br.BaserateError):
+            result.apply(np.array([row]))
+    [found] = run(tmp_path / "shift.onnx", np.vstack([valid, invalid]).astype(dtype))
+    assert np.abs(found[:2] - result.apply(valid)).max() <= TOLERANCE[dtype]
+    assert np.isnan(found[2:]).all()
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_nan_in_one_column_stays_nan(from_logits: bool, tmp_path: Path) -> None:
+    br.adjust([0.1, 0.4, 0.7], 0.2, from_logits=from_logits).to_onnx(tmp_path / "shift.onnx")
+    [found] = run(tmp_path / "shift.onnx", np.array([np.nan, 0.0, 0.5, 1.0], dtype=np.float32))
+    assert np.isnan(found).tolist() == [True, False, False, False]
+
+
 def test_positive_probabilities_do_not_become_zero(tmp_path: Path) -> None:
     result = fitted("log", 3)
     result.to_onnx(tmp_path / "shift.onnx")

@@ -47,9 +47,9 @@ Exit codes:
     "--at-least",
     type=float,
     metavar="FALL",
-    help="Exit with code 4 if the guaranteed fall of the loss is smaller: that of the rows of IN or, with --population, the "
-    "bound for rows still to come. With --population also if IN seems to have the rows of the fit, because the bound "
-    "does not hold for them.",
+    help="Exit with code 4 if the guaranteed fall of the loss is smaller: that of the rows of IN or, with "
+    "--population, the bound for rows still to come. With --population also if IN seems to have the rows of the fit, "
+    "because the bound does not hold for them.",
 )
 @click.option(
     "--columns", metavar="NAMES", help="As in adjust.  [default: the columns that match the classes of the shift]"

@@ -18,6 +18,9 @@ from baserate.support.arrays import FloatArray, IndexArray
 TINY = float(np.finfo(np.float64).tiny)
 """The smallest probability of a class that log loss must not lose by underflow."""
 
+LARGEST_EXCESS = 1e-5
+"""How far the probability of one class may be above 1, by rounding errors of float32."""
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -54,6 +57,11 @@ class Formula:
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
+
+    @property
+    def needs_kept(self) -> bool:
+        """Whether a row must give probability to one of the kept classes, because a probability of 0 stays 0."""
+        return self.pins_zeros and not self.smoothing
 
     @classmethod
     def of(cls, result: Result, shift: FloatArray | None = None) -> Formula:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.formula import LARGEST_EXCESS, TINY, Formula
 from baserate.deploy.row_maps import Isotonic, PowerRoot, Projection, Reweighting, Sphere, Translation
 
 _CHECK = """
@@ -36,9 +36,8 @@ def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
     tests : str
         A list of pairs: a row, and what the function returns for it.
     """
-    what = "logits" if formula.from_logits else "probabilities"
-    one = "log odds" if formula.from_logits else "predicted probability"
-    body = [*_reading(formula), *_formula(formula), *_ending(formula)]
+    what = _what(formula)
+    body = [*_check_of_numbers(formula), *_reading(formula), *_formula(formula), *_ending(formula)]
     lines = [
         f"// Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate.",
         '"use strict";',
@@ -49,7 +48,7 @@ def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
         "",
         f"// Returns the adjusted probabilities of a row of {what}, in the order of CLASSES."
         if not formula.one_column
-        else f"// Returns the adjusted probability of the second of CLASSES, from its {one}.",
+        else f"// Returns the adjusted probability of the second of CLASSES, from its {what}.",
         "function adjust(row) {",
         *(f"  {line}" for line in body),
         "}",
@@ -59,6 +58,39 @@ def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
     return "\n".join(lines) + _CHECK
 
 
+def _what(formula: Formula) -> str:
+    if formula.one_column:
+        return "log odds" if formula.from_logits else "predicted probability"
+    return "logits" if formula.from_logits else "probabilities"
+
+
+def _check_of_numbers(formula: Formula) -> list[str]:
+    """Lines that refuse rows of another length, and numbers that are not probabilities or logits, such as NaN."""
+    if formula.one_column:
+        high = "Infinity" if formula.from_logits else repr(1 + LARGEST_EXCESS)
+        low = "-Infinity" if formula.from_logits else "0"
+        return [
+            f'if (typeof row !== "number" || !(row >= {low} && row <= {high})) {{',
+            f"  throw new Error(`a row must be a {_what(formula)}, not ${{row}}`);",
+            "}",
+        ]
+    valid = 'typeof value === "number" && value < Infinity' + (" && value >= 0" * (not formula.from_logits))
+    return [
+        f"if (row.length !== CLASSES.length || !row.every((value) => {valid})) {{",
+        f"  throw new Error(`a row must have ${{CLASSES.length}} {_what(formula)}, not [${{row}}]`);",
+        "}",
+    ]
+
+
+def _check_of_classes(formula: Formula) -> list[str]:
+    """Lines that refuse rows without a class that can get probability."""
+    least = "-Infinity" if formula.from_logits else "0"
+    some = (
+        f"KEPT.some((j) => values[j] > {least})" if formula.needs_kept else f"values.some((value) => value > {least})"
+    )
+    return [f"if (!{some}) throw new Error(`no class of the row [${{row}}] can get probability`);"]
+
+
 def _reading(formula: Formula) -> list[str]:
     """Lines that make ``p``, all probabilities, or ``logs`` of them."""
     lines = ["let values = row;"]
@@ -66,6 +98,7 @@ def _reading(formula: Formula) -> list[str]:
         lines = ["let values = [Math.min(-row, 0), Math.min(row, 0)];"]
     elif formula.one_column:
         lines = ["let values = [1 - Math.min(row, 1), Math.min(row, 1)];"]
+    lines += _check_of_classes(formula)
     if formula.from_logits and isinstance(formula.row_map, Reweighting) and not formula.smoothing:
         return [*lines, "let logs = KEPT.map((j) => values[j]);"]
     if formula.from_logits:

@@ -57,6 +57,16 @@ def two_columns(nodes: Nodes, values: str, *, from_logits: bool) -> str:
     return nodes("Concat", *both, axis=1)
 
 
+def can_be_adjusted(nodes: Nodes, formula: Formula, rows: str) -> str:
+    """Which rows without NaN are finite, not negative, and have a class that can get probability; of shape (n, 1)."""
+    kept = nodes.columns(rows, formula.kept) if formula.needs_kept else rows
+    has_class = nodes("Greater", nodes.max(kept), -np.inf if formula.from_logits else 0.0)
+    if formula.from_logits:
+        return nodes("And", has_class, nodes("Less", nodes.max(rows), np.inf))
+    finite = nodes("Less", nodes.sum(rows), np.inf)
+    return nodes("And", nodes("And", has_class, finite), nodes("GreaterOrEqual", nodes.min(rows), 0.0))
+
+
 def _probabilities(nodes: Nodes, formula: Formula, rows: str) -> str:
     """Probabilities of all classes that sum to 1, after smoothing."""
     if formula.from_logits:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from baserate.deploy.formula import Formula, formula_for_all_rows
-from baserate.deploy.onnx_formulas import add_formula, two_columns
+from baserate.deploy.onnx_formulas import add_formula, can_be_adjusted, two_columns
 from baserate.deploy.onnx_nodes import ModelNodes, Nodes
 from baserate.errors import BadOption, Option
 from baserate.inputs.validation import quoted_name
@@ -61,12 +61,19 @@ def onnx_model(formula: Formula, dtype: str = "float32", opset: int = OPSET) -> 
 
 
 def add_rows(nodes: Nodes, formula: Formula, rows: str, dtype: str) -> str:
-    """Add nodes that adjust rows of a dtype, in the shape that the formula is for. All is computed in float64."""
+    """Add nodes that adjust rows of a dtype, in the shape that the formula is for. All is computed in float64.
+
+    Rows that cannot be adjusted become NaN in all columns.
+    """
     double, single = 11, 1  # TensorProto.DOUBLE and TensorProto.FLOAT
     value = nodes("Cast", rows, to=double)
     if formula.one_column:
-        value = two_columns(nodes, nodes.along("Unsqueeze", value), from_logits=formula.from_logits)
-    value = add_formula(nodes, formula, value)
+        value = nodes.along("Unsqueeze", value)
+    without_nan = nodes("Equal", nodes.sum(nodes("Where", nodes("IsNaN", value), 1.0, 0.0)), 0.0)
+    if formula.one_column:
+        value = two_columns(nodes, value, from_logits=formula.from_logits)
+    valid = nodes("And", without_nan, can_be_adjusted(nodes, formula, value))
+    value = nodes("Where", valid, add_formula(nodes, formula, value), np.nan)
     if formula.one_column:
         value = nodes.along("Squeeze", nodes.columns(value, [1]))
     if dtype == "float64":

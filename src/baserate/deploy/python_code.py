@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.formula import LARGEST_EXCESS, TINY, Formula
 from baserate.deploy.row_maps import Isotonic, PowerRoot, Projection, Reweighting, Sphere, Translation
 
 _CHECK = '''
@@ -31,7 +31,7 @@ def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
     tests : str
         A list of pairs: a row, and what the function returns for it.
     """
-    what = "log odds" if formula.from_logits and formula.one_column else _what(formula)
+    what = _what(formula)
     body = [*_reading(formula), *_formula(formula), *_ending(formula)]
     lines = [
         f'"""Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate."""',
@@ -55,16 +55,17 @@ def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
 
 def _what(formula: Formula) -> str:
     if formula.one_column:
-        return "predicted probability"
+        return "log odds" if formula.from_logits else "predicted probability"
     return "logits" if formula.from_logits else "probabilities"
 
 
 def _reading(formula: Formula) -> list[str]:
     """Lines that make ``p``, all probabilities, or ``logs`` of them."""
-    lines = []
+    lines = _check_of_numbers(formula)
     if formula.one_column:
         pair = "[min(-row, 0.0), min(row, 0.0)]" if formula.from_logits else "[1.0 - min(row, 1.0), min(row, 1.0)]"
         lines.append(f"row = {pair}")
+    lines += _check_of_classes(formula)
     if formula.from_logits and isinstance(formula.row_map, Reweighting) and not formula.smoothing:
         return [*lines, "logs = [row[j] for j in KEPT]"]
     if formula.from_logits:
@@ -77,6 +78,25 @@ def _reading(formula: Formula) -> list[str]:
     if isinstance(formula.row_map, Reweighting):
         return [*lines, "logs = [math.log(p[j]) if p[j] > 0 else -math.inf for j in KEPT]"]
     return lines
+
+
+def _check_of_numbers(formula: Formula) -> list[str]:
+    """Lines that refuse rows of another length, and numbers that are not probabilities or logits, such as NaN."""
+    if formula.one_column:
+        test = "math.isnan(row)" if formula.from_logits else f"not 0 <= row <= {1 + LARGEST_EXCESS!r}"
+        return [f"if {test}:", f'    raise ValueError(f"a row must be a {_what(formula)}, not {{row}}")']
+    valid = "value < math.inf" if formula.from_logits else "0 <= value < math.inf"
+    return [
+        f"if len(row) != len(CLASSES) or not all({valid} for value in row):",
+        f'    raise ValueError(f"a row must have {{len(CLASSES)}} {_what(formula)}, not {{row}}")',
+    ]
+
+
+def _check_of_classes(formula: Formula) -> list[str]:
+    """Lines that refuse rows without a class that can get probability."""
+    least = "-math.inf" if formula.from_logits else "0"
+    entries = f"row[j] > {least} for j in KEPT" if formula.needs_kept else f"value > {least} for value in row"
+    return [f"if not any({entries}):", '    raise ValueError(f"no class of the row {row} can get probability")']
 
 
 def _ending(formula: Formula) -> list[str]:
