@@ -148,7 +148,7 @@ GROUPS = br.adjust([0.2, 0.4, 0.3, 0.1], br.Rates.by("r", {"n": 0.2, "s": 0.3}),
 BAD = [
     (lambda: fitted("log", 2).to_code("java"), "language must be one of python, javascript, not 'java'"),
     (lambda: GROUPS.to_code("python"), "a function in python has one shift for all rows"),
-    (lambda: fitted(br.losses.Power(3), 3).to_code("python"), "for beta above 2"),
+    (lambda: fitted(br.losses.Power(3), 3).to_code("python"), "for beta above 2.*Functions are possible"),
     (
         lambda: fitted(br.losses.Quadratic(np.eye(3) + np.diag([0.3, 0.2], 1) + np.diag([0.3, 0.2], -1)), 3).to_code(
             "python"
@@ -208,7 +208,9 @@ def test_command_exports_groups(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (["--to", "sql", "--dialect", "sqlite"], "pass --keep", 1),
+        (["--to", "sql", "--dialect", "sqlite"], "pass --keep NAME,NAME, which may be empty", 1),
+        (["--to", "sql", "--columns", "p"], "--columns has 1 name, 'p', but the adjustment has 2 classes", 1),
+        (["--to", "sql", "--keep", "id,id"], "--keep contains 'id' more than once", 1),
         (["--to", "sql", "--dialect", "access"], "--dialect must be one of", 1),
         (["--to", "sql", "--unseen", "pooled"], "--unseen is for the shifts of groups", 1),
         (["--to", "sql", "--dtype", "float64"], "--dtype is for --to onnx, not for --to sql", 2),
@@ -226,6 +228,12 @@ def test_command_messages(arguments: list[str], message: str, code: int, folder:
     assert message in " ".join(done.stderr.split())
     assert done.stdout == ""
     assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("shift.json", before)]
+
+
+def test_command_names_its_own_options(folder: Path) -> None:
+    GROUPS.save(folder / "groups.json")
+    done = run_command(folder, "export", "groups.json", "--to", "python", code=1)
+    assert "use --to sql, which joins the rows" in " ".join(done.stderr.split())
 
 
 def test_command_without_a_file(folder: Path) -> None:

@@ -227,7 +227,7 @@ BAD = [
     (lambda path: fitted(br.losses.Power(3), 3).to_onnx(path), "Power.*for beta above 2, rounding errors"),
     (
         lambda path: fitted(br.losses.Separable(np.exp, np.exp, np.exp, np.log), 3).to_onnx(path),
-        "cannot be exported, because it is defined by Python code. Exportable are Log",
+        "cannot be exported, because it is defined by Python code. ONNX is possible for Log",
     ),
     (
         lambda path: fitted(br.losses.Quadratic(np.eye(9) + 0.1), 9).to_onnx(path),

@@ -288,8 +288,10 @@ BAD = [
     (lambda: NAMED.to_sql(dialect="access"), "dialect must be one of athena, bigquery.*not 'access'"),
     (lambda: NAMED.to_sql(dialect="sqlite"), r"in sqlite, SELECT \* cannot leave out columns.*pass keep=\[\.\.\.\]"),
     (lambda: NAMED.to_sql(keep=["id", "a"]), "keep names 'a', but the columns with probabilities are always there"),
-    (lambda: NAMED.to_sql(keep="id"), "columns must be a list of column names"),
-    (lambda: fitted(br.losses.Power(1.5), 3, classes=list("abc")).to_sql(), "has no formula in SQL.*ONNX"),
+    (lambda: NAMED.to_sql(keep="id"), "keep must be a list of column names, not 'id'"),
+    (lambda: NAMED.to_sql(columns=["a"]), "columns has 1 name, 'a', but the adjustment has 3 classes"),
+    (lambda: fitted(br.losses.Power(1.5), 3, classes=list("abc")).to_sql(), "has no formula in SQL.*use to_onnx"),
+    (lambda: fitted(br.losses.Power(3), 3, classes=list("abc")).to_sql(), "for beta above 2.*SQL is possible for Log"),
     (lambda: fitted("brier", 41, classes=[f"c{j}" for j in range(41)]).to_sql(), "with 41 classes would need a query"),
     (
         lambda: br.adjust(grouped_table(), REGIONS, columns="p_*", loss="spherical").to_sql(),

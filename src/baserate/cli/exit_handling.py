@@ -44,6 +44,7 @@ _SPELLINGS = {
     Option("classes", "[...]"): "--classes NAME,NAME",
     Option("columns", "[...]"): "--columns NAME,NAME",
     Option("columns", "'name'"): "--columns NAME",
+    Option("keep", "[...]"): "--keep NAME,NAME",
     Option("new_probs"): "IN",
     Option("probs_val"): "--validation",
     Option("Rates.by(..., rounding='auto')"): "--rounding auto",
@@ -58,6 +59,9 @@ _SPELLINGS = {
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
     Option("old_rates", "{'name of a class': ...}"): "--old-rates NAME=...",
     Option("rates", "{'name of a class': ...}"): "--rates NAME=...",
+    Option("to_code"): "--to python or --to javascript",
+    Option("to_onnx"): "--to onnx",
+    Option("to_sql"): "--to sql",
     Option("total"): "--rates counts:4/50",
     Option("y_val"): "--labels",
 }

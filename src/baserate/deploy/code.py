@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from baserate.deploy import javascript_code, python_code
-from baserate.deploy.formula import Formula, formula_for_all_rows
-from baserate.deploy.row_maps import SupportSearch
+from baserate.deploy.formula import TO_ONNX, Formula, formula_for_all_rows
+from baserate.deploy.row_maps import IN_CODE, SupportSearch
 from baserate.errors import BadLoss, BadOption, BaserateError, Option
 from baserate.inputs.reading import NUMBERED
 from baserate.inputs.validation import quoted_name
@@ -35,11 +35,12 @@ def to_code(result: Result, language: str) -> str:
         raise BadOption(
             f"{_LANGUAGE} must be one of {', '.join(LANGUAGES)}, not {quoted_name(language)}", options=[_LANGUAGE]
         )
-    formula = formula_for_all_rows(result, f"a function in {language}")
+    formula = formula_for_all_rows(result, f"a function in {language}", IN_CODE)
     if isinstance(formula.row_map, SupportSearch):
         raise BadLoss(
             f"{formula.loss} needs a table of {len(formula.row_map.offsets)} matrices, which is too long for a "
-            "function of a few lines; use to_onnx"
+            f"function of a few lines; use {TO_ONNX}",
+            options=[TO_ONNX],
         )
     return LANGUAGES[language](formula, _constants(formula), _rows_with_answers(result, formula))
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from baserate.deploy.row_maps import RowMap, row_map_of
-from baserate.errors import BadOption
+from baserate.deploy.row_maps import IN_ONNX, RowMap, row_map_of
+from baserate.errors import BadOption, Option
 from baserate.inputs.validation import quoted_name
 from baserate.losses.base import short_name
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray, IndexArray
+
+TO_SQL, TO_ONNX, TO_CODE = Option("to_sql"), Option("to_onnx"), Option("to_code")
 
 TINY = float(np.finfo(np.float64).tiny)
 """The smallest probability of a class that log loss must not lose by underflow."""
@@ -64,14 +66,17 @@ class Formula:
         return self.pins_zeros and not self.smoothing
 
     @classmethod
-    def of(cls, result: Result, shift: FloatArray | None = None) -> Formula:
-        """The formula of a result; ``shift`` is that of its kept classes by default."""
+    def of(cls, result: Result, shift: FloatArray | None = None, exportable: str = IN_ONNX) -> Formula:
+        """The formula of a result; ``shift`` is that of its kept classes by default.
+
+        ``exportable`` is a sentence about the losses that can be exported, for messages.
+        """
         model = result.model
         classes = tuple(range(model.n_classes)) if result.classes is None else tuple(result.classes)
         return cls(
             classes=classes,
             kept=model.kept_classes,
-            row_map=row_map_of(model, result.dual_shift if shift is None else shift),
+            row_map=row_map_of(model, result.dual_shift if shift is None else shift, exportable),
             from_logits=model.reading.from_logits,
             smoothing=model.reading.smoothing,
             one_column=result.one_column,
@@ -84,12 +89,13 @@ class Formula:
         return replace(self, from_logits=from_logits)
 
 
-def formula_for_all_rows(result: Result, what: str) -> Formula:
+def formula_for_all_rows(result: Result, what: str, exportable: str = IN_ONNX) -> Formula:
     """The formula of a result with one shift for all rows; ``what`` is what is to be written, for the message."""
     if isinstance(result, GroupedResult):
         by = ", ".join(quoted_name(margin.name) for margin in result.groups.margins)
         raise BadOption(
-            f"{what} has one shift for all rows, but this adjustment has shifts per group, by {by}; use to_sql, which "
-            "joins the rows with a table of shifts"
+            f"{what} has one shift for all rows, but this adjustment has shifts per group, by {by}; use {TO_SQL}, "
+            "which joins the rows with a table of shifts",
+            options=[TO_SQL],
         )
-    return Formula.of(result)
+    return Formula.of(result, exportable=exportable)

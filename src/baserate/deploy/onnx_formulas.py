@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.formula import TINY, TO_CODE, Formula
 from baserate.deploy.onnx_nodes import Nodes
 from baserate.deploy.row_maps import (
     Isotonic,
@@ -173,7 +173,8 @@ def _isotonic(nodes: Nodes, row_map: Isotonic, p: str) -> str:
     if n + 1 > _MOST_ORDERED:
         raise BadLoss(
             f"RankedProbability with {n + 1} classes cannot be exported to ONNX, which is possible up to "
-            f"{_MOST_ORDERED} classes; use to_code"
+            f"{_MOST_ORDERED} classes; use {TO_CODE}",
+            options=[TO_CODE],
         )
     z = nodes("Add", nodes("MatMul", p, row_map.matrix), row_map.offset[None])
     pairs = [(s, u) for s in range(n) for u in range(s, n)]

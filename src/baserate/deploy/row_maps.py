@@ -25,10 +25,15 @@ from baserate.support.arrays import FloatArray, IndexArray
 MOST_SUPPORTS = 8
 """Number of classes up to which all supports of a quadratic loss are tried: 255 for 8 classes."""
 
-EXPORTABLE = (
-    "Exportable are Log, Brier, WeightedBrier, Spherical, RankedProbability, Power with beta up to 2, and Quadratic "
-    f"with a diagonal matrix, up to {MOST_SUPPORTS} classes, or bounded=False"
+IN_CODE = (
+    "Functions are possible for Log, Brier, WeightedBrier, Spherical, RankedProbability, Power with beta up to 2, and "
+    "Quadratic with a diagonal matrix or bounded=False"
 )
+IN_ONNX = (
+    "ONNX is possible for Log, Brier, WeightedBrier, Spherical, RankedProbability with up to 50 classes, Power with "
+    f"beta up to 2, and Quadratic with a diagonal matrix, up to {MOST_SUPPORTS} classes, or bounded=False"
+)
+"""The losses that can be exported, for messages."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +113,18 @@ class SupportSearch:
 RowMap = Reweighting | Translation | Projection | Sphere | Isotonic | PowerRoot | SupportSearch
 
 
-def row_map_of(model: RowModel, shift: FloatArray) -> RowMap:
-    """The formula for the rows of a model, whose kept classes are shifted by ``shift``."""
+def row_map_of(model: RowModel, shift: FloatArray, exportable: str = IN_ONNX) -> RowMap:
+    """The formula for the rows of a model, whose kept classes are shifted by ``shift``.
+
+    ``exportable`` is a sentence about the losses that can be exported, for messages.
+    """
     loss, m = model.loss, len(model.kept_classes)
     if type(loss) not in (Log, Brier, WeightedBrier, Quadratic, Spherical, RankedProbability, Power):
-        raise BadLoss(f"{short_name(loss)} cannot be exported, because it is defined by Python code. {EXPORTABLE}")
+        raise BadLoss(f"{short_name(loss)} cannot be exported, because it is defined by Python code. {exportable}")
     if isinstance(loss, Power) and loss.beta > 2:
         raise BadLoss(
             f"{short_name(loss)} cannot be exported: for beta above 2, rounding errors of the shift change small "
-            f"probabilities noticeably. {EXPORTABLE}"
+            f"probabilities noticeably. {exportable}"
         )
     if m == 1 and model.bounded:
         return Projection(np.zeros(1), np.ones(1))
@@ -128,7 +136,7 @@ def row_map_of(model: RowModel, shift: FloatArray) -> RowMap:
         return _translation(model, shift)
     if isinstance(loss, Power) and loss.beta != 2:
         return PowerRoot(shift, loss.beta, model.limit_levels)
-    return _bounded_quadratic(model, shift, loss)
+    return _bounded_quadratic(model, shift, loss, exportable)
 
 
 def _translation(model: RowModel, shift: FloatArray) -> Translation:
@@ -137,7 +145,7 @@ def _translation(model: RowModel, shift: FloatArray) -> Translation:
     return Translation((model.shifted(model.solved_loss.link(middle), shift)[1] - middle)[0])
 
 
-def _bounded_quadratic(model: RowModel, shift: FloatArray, loss: Loss) -> RowMap:
+def _bounded_quadratic(model: RowModel, shift: FloatArray, loss: Loss, exportable: str) -> RowMap:
     kept, k = model.kept_classes, model.n_classes
     if isinstance(loss, (Brier, Power)):
         return Projection(0.5 * shift, np.ones(len(kept)))
@@ -154,7 +162,7 @@ def _bounded_quadratic(model: RowModel, shift: FloatArray, loss: Loss) -> RowMap
     if len(kept) > MOST_SUPPORTS:
         raise BadLoss(
             f"a Quadratic loss of {len(kept)} classes whose matrix is not diagonal cannot be exported: its rows are "
-            f"solved by an active-set method. {EXPORTABLE}"
+            f"solved by an active-set method. {exportable}"
         )
     return _all_supports(matrix, kept, shift)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from baserate.deploy.formula import Formula
-from baserate.deploy.sql_formulas import adjusted_classes, check_sql, columns_read
+from baserate.deploy.sql_formulas import POSSIBLE, adjusted_classes, check_sql, columns_read
 from baserate.deploy.sql_groups import ShiftTables, shift_tables
 from baserate.deploy.sql_names import KEEP, checked_dialect, checked_names, column_names, table_name
 from baserate.deploy.sql_query import Query
@@ -29,14 +29,14 @@ def to_sql(
 ) -> str:
     """The adjustment as a SQL query; see :meth:`baserate.Adjustment.to_sql`."""
     write_for, names = checked_dialect(dialect), column_names(result, columns)
-    others = None if keep is None else checked_names(as_names(keep), KEEP)
+    others = None if keep is None else checked_names(as_names(keep, KEEP), KEEP)
     if both := [name for name in others or () if name in names]:
         raise BadOption(
             f"{KEEP} names {quoted(both)}, but the columns with probabilities are always there; leave them out",
             options=[KEEP],
         )
     groups = shift_tables(result, unseen, shift_table) if isinstance(result, GroupedResult) else None
-    formula = Formula.of(result) if groups is None else groups.formula
+    formula = Formula.of(result, exportable=POSSIBLE) if groups is None else groups.formula
     check_sql(formula.row_map, formula.loss)
     source = f"{table_name(table)} AS t" + ("" if groups is None else f" {groups.joins()}")
     tables = [] if groups is None or shift_table is not None else groups.tables()

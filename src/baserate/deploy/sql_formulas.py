@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.formula import TINY, TO_ONNX, Formula
 from baserate.deploy.row_maps import Isotonic, Projection, Reweighting, RowMap, Sphere, Translation
 from baserate.deploy.sql_names import extreme, identifier, number, total
 from baserate.deploy.sql_query import Query
@@ -20,6 +20,14 @@ from baserate.support.arrays import IndexArray
 
 MOST_CLASSES = {"Projection": 40, "Sphere": 40, "Isotonic": 20}
 """Largest number of classes of formulas whose text grows with the square of it, or faster."""
+
+POSSIBLE = (
+    "SQL is possible for Log, for Brier, WeightedBrier and Spherical with up to 40 classes, for RankedProbability with "
+    "up to 20, and for quadratic losses with bounded=False"
+)
+"""The losses of which there are queries, for messages."""
+
+_ONNX = f"for more losses and classes, use {TO_ONNX}"
 
 WIDEST_RANGE = 200.0
 """Range of the shifts up to which their exponentials and the products with probabilities are in range."""
@@ -32,15 +40,16 @@ _ZERO, _ONE = number(0.0), number(1.0)
 def check_sql(row_map: RowMap, loss: str) -> None:
     """Raise if a formula cannot be written in SQL."""
     kind = type(row_map).__name__
-    possible = (
-        "SQL is possible for Log, for Brier, WeightedBrier and Spherical with up to 40 classes, for RankedProbability "
-        "with up to 20, and for quadratic losses with bounded=False; others can be exported to ONNX"
-    )
     if not isinstance(row_map, (Reweighting, Translation, Projection, Sphere, Isotonic)):
-        raise BadLoss(f"{loss} has no formula in SQL, because its rows are found by a search. {possible}")
+        raise BadLoss(
+            f"{loss} has no formula in SQL, because its rows are found by a search. {POSSIBLE}; {_ONNX}",
+            options=[TO_ONNX],
+        )
     n = len(row_map.weights) + 1 if isinstance(row_map, Isotonic) else _size(row_map)
     if n > MOST_CLASSES.get(kind, n) and not (isinstance(row_map, Sphere) and not row_map.bounded):
-        raise BadLoss(f"{loss} with {n} classes would need a query of too many terms. {possible}")
+        raise BadLoss(
+            f"{loss} with {n} classes would need a query of too many terms. {POSSIBLE}; {_ONNX}", options=[TO_ONNX]
+        )
 
 
 def _size(row_map: Reweighting | Translation | Projection | Sphere) -> int:

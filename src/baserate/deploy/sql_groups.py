@@ -22,6 +22,7 @@ from baserate.support.arrays import FloatArray
 
 _UNSEEN, _SHIFT_TABLE = Option("unseen"), Option("shift_table")
 _EXCLUDED = -1e30  # The offset of a class that a group must not have.
+_POSSIBLE = "Rates per group can be exported to SQL for Log, Brier and WeightedBrier"
 _AT_ONCE = 400  # SELECTs in one UNION ALL; SQLite allows 500.
 
 
@@ -129,7 +130,7 @@ def shift_tables(result: GroupedResult, unseen: str, shift_table: Any) -> ShiftT
                 f"the rates of {which} are only reached by an infinite shift, because some probabilities are 0, which "
                 "a table of shifts cannot express; fit with zeros=1e-6"
             )
-    formula = Formula.of(result, np.zeros(result.model.n_classes))
+    formula = Formula.of(result, np.zeros(result.model.n_classes), _POSSIBLE)
     if not isinstance(formula.row_map, (Reweighting, Translation, Projection)):
         raise BadLoss(
             "rates per group can be exported to SQL for Log, Brier and WeightedBrier, not for "

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.columns import as_names
+from baserate.inputs.columns import COLUMN_LIST, as_names
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.result.record import Result
+from baserate.result.text import counted
 
 COLUMNS, TABLE, DIALECT, KEEP = Option("columns"), Option("table"), Option("dialect"), Option("keep")
+KEEP_LIST = Option("keep", "[...]")
 
 REPLACING = frozenset({"bigquery", "clickhouse", "duckdb", "snowflake"})
 """Dialects with ``SELECT * EXCEPT (...) REPLACE (...)``, which keeps all columns in their places."""
@@ -31,9 +33,9 @@ def column_names(result: Result, columns: str | Sequence[Any] | None) -> list[st
     elif columns is None:
         if classes is None:
             raise BadOption(
-                f"the classes have no names, so the columns with probabilities are not known; pass {COLUMNS}=[...], "
+                f"the classes have no names, so the columns with probabilities are not known; pass {COLUMN_LIST}, "
                 "with their names in the order of the classes",
-                options=[COLUMNS],
+                options=[COLUMN_LIST],
             )
         names = classes[1:] if result.one_column else classes
     else:
@@ -41,7 +43,8 @@ def column_names(result: Result, columns: str | Sequence[Any] | None) -> list[st
     allowed = (1, 2) if result.one_column else (k,)
     if len(names) not in allowed:
         raise BadProbabilities(
-            f"{COLUMNS} has {len(names)} names, {quoted(names)}, but the adjustment has {k} classes", options=[COLUMNS]
+            f"{COLUMNS} has {counted(len(names), 'name')}, {quoted(names)}, but the adjustment has {k} classes",
+            options=[COLUMNS],
         )
     checked = checked_names(names, COLUMNS)
     if len({name.lower() for name in checked}) < len(checked):

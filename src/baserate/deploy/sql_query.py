@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from baserate.deploy.sql_names import EXCEPTING, KEEP, REPLACING, identifier
+from baserate.deploy.sql_names import EXCEPTING, KEEP_LIST, REPLACING, identifier
 from baserate.errors import BadOption
 
 _LEVEL = "baserate_level_"
@@ -48,8 +48,8 @@ class Query:
             able = ", ".join(sorted(REPLACING | EXCEPTING))
             raise BadOption(
                 f"in {self.dialect}, SELECT * cannot leave out columns, so the other columns of the result must be "
-                f"named: pass {KEEP}=[...], which may be empty. Only {able} do not need it",
-                options=[KEEP],
+                f"named: pass {KEEP_LIST}, which may be empty. Only {able} do not need it",
+                options=[KEEP_LIST],
             )
         self._taken = {name.lower() for name in [*self.columns, *(self.keep or [])]}
 

@@ -12,6 +12,7 @@ from baserate.inputs.validation import quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
 COLUMN_LIST = Option("columns", "[...]")
+_COLUMNS = Option("columns")
 _CLASSES = Option("classes", "[...]")
 
 SELECT_COLUMNS = (
@@ -104,15 +105,17 @@ class ColumnSelection(NamedTuple):
         return _matching_classes(all_names, self.named, what)
 
 
-def as_names(columns: Sequence[Any]) -> list[Any]:
-    """A list of distinct column names."""
+def as_names(columns: Sequence[Any], option: Option = _COLUMNS) -> list[Any]:
+    """A list of distinct column names, which were passed as an option."""
     if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
+        pattern = ", or a pattern such as 'p_*'" if option is _COLUMNS else ""
         raise BadOption(
-            f"columns must be a list of column names, or a pattern such as 'p_*', not {quoted_name(columns)}"
+            f"{option} must be a list of column names{pattern}, not {quoted_name(columns)}", options=[option]
         )
     names = list(columns)
     if len(set(names)) < len(names):
-        raise BadOption(f"columns contains {quoted([c for c in names if names.count(c) > 1][:1])} more than once")
+        repeated = quoted([c for c in names if names.count(c) > 1][:1])
+        raise BadOption(f"{option} contains {repeated} more than once", options=[option])
     return names
 
 
