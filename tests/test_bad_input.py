@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -300,8 +301,11 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(errors.BadFile, match="is not a JSON file"):
         br.load(path)
-    with pytest.raises(FileNotFoundError):
-        br.load(tmp_path / "absent.json")
+    for load in (br.load, br.Rates.load):
+        with pytest.raises(errors.BadFile, match=r"there is no file .*absent\.json; pass the path") as caught:
+            load(tmp_path / "absent.json")
+        assert isinstance(caught.value, FileNotFoundError)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def change_fields_and_checksum(path: Path, **changes: Any) -> None:

@@ -188,8 +188,13 @@ def test_failed_save_keeps_the_old_file(result: br.Adjustment, tmp_path: Path) -
     with pytest.raises(br.BaserateError, match="class names must be strings, finite numbers or booleans to be saved"):
         tuples.save(path)
     assert path.read_text() == before
-    with pytest.raises(FileNotFoundError, match=r"no such folder/shift\.json'$"):
+    with pytest.raises(FileNotFoundError, match=r"shift\.json cannot be written: there is no folder .*no such folder$"):
         result.save(tmp_path / "no such folder" / "shift.json")
+    for folder in (".", tmp_path):
+        with pytest.raises(br.errors.BadFile, match="cannot be written: it is a folder"):
+            result.save(folder)
+        with pytest.raises(br.errors.BadFile, match="cannot be written: it is a folder"):
+            br.Rates.between(0.1, 0.3).save(folder)
     assert [file.name for file in tmp_path.iterdir()] == ["shift.json"]
 
 

@@ -84,6 +84,10 @@ class BadFile(BaserateError):
     """A file cannot be read, or does not contain what it should."""
 
 
+class MissingFile(BadFile, FileNotFoundError):
+    """There is no such file, or no folder to write a file to."""
+
+
 class OutOfDeviceMemory(BaserateError):
     """The memory of a GPU is too small for the adjusted rows or for what has to be computed."""
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from baserate.errors import BadFile
+from baserate.errors import BadFile, MissingFile
 from baserate.support.paths import check_path, real_path
 
 _LONGEST_NAME = 200  # Bytes of a name in the name of its temporary file; most systems allow 255 bytes.
@@ -31,6 +31,7 @@ _MIN_AGE = 60  # Seconds. A younger temporary file may belong to a process that 
 @contextlib.contextmanager
 def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing. It replaces an existing file when the block ends without an error."""
+    _check_file(path)
     staging = start_staging(path)
     try:
         with staging.file() as file:
@@ -44,11 +45,24 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise if a path cannot be written. Called before long computations, so that they do not fail at the end."""
     check_path(path)
-    folder = _link_target(path).parent
-    if not folder.is_dir():
-        raise BadFile(f"{os.fspath(path)} cannot be written: there is no folder {folder}")
+    folder = _existing_folder(path)
     if not os.access(folder, os.W_OK):
         raise BadFile(f"{os.fspath(path)} cannot be written: no permission to write in the folder {folder}")
+
+
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """Raise if a path is that of a folder, or in a folder that is not there."""
+    check_path(path)
+    if Path(path).is_dir():
+        raise BadFile(f"{os.fspath(path)} cannot be written: it is a folder; pass the name of a file in it")
+    _existing_folder(path)
+
+
+def _existing_folder(path: str | os.PathLike[str]) -> Path:
+    folder = _link_target(path).parent
+    if not folder.is_dir():
+        raise MissingFile(f"{os.fspath(path)} cannot be written: there is no folder {folder}")
+    return folder
 
 
 def start_staging(path: str | os.PathLike[str]) -> Staging:

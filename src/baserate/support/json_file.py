@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from baserate.errors import BadFile
+from baserate.errors import BadFile, MissingFile
 from baserate.support.atomic_files import write_atomically
 from baserate.support.paths import check_path
 
@@ -61,6 +61,8 @@ def read_json(path: str | os.PathLike[str], of: JsonFormat = ADJUSTMENT) -> dict
         raise BadFile(f"{path} is not a regular file; pass the path of a file that {of.writer} wrote")
     try:
         return _fields(Path(path).read_bytes(), path, of)
+    except FileNotFoundError:
+        raise MissingFile(f"there is no file {path}; pass the path of a file that {of.writer} wrote") from None
     except RecursionError:
         raise BadFile(f"{path} is not a saved {of.what}: its values are nested too deeply") from None
 
