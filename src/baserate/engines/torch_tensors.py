@@ -1,7 +1,7 @@
 """Rows in torch tensors. Those on a GPU stay there; those in the memory of the host are shared with NumPy.
 
 CuPy and JAX arrays are exchanged with torch by DLPack, without a copy. Only frameworks that the caller has imported are
-looked at, except that CuPy and JAX arrays need torch.
+looked at, except that CuPy and JAX arrays import torch. JAX arrays on the CPU are read by NumPy if it is not installed.
 """
 
 from __future__ import annotations
