@@ -234,7 +234,8 @@ BAD = [
         "a Quadratic loss of 9 classes whose matrix is not diagonal cannot be exported",
     ),
     (lambda path: fitted("ranked", 51).to_onnx(path), "RankedProbability with 51 classes cannot be exported to ONNX"),
-    (lambda path: fitted("log", 2).to_onnx(path.parent / "no" / "x.onnx"), "no folder|No such file"),
+    (lambda path: fitted("log", 2).to_onnx(path.parent / "no" / "x.onnx"), "there is no folder"),
+    (lambda path: fitted("log", 2).to_onnx("."), "cannot be written: it is a folder; pass the name of a file in it"),
     (
         lambda path: converted(br.AdjustedClassifier(LogisticRegression(max_iter=1000)).fit(X, Y), X),
         "is not adapted.*call adapt",

@@ -50,3 +50,8 @@ def test_confidence_cannot_contradict_that_of_saved_rates(folder: Path) -> None:
     )
     for same in ((), ("--confidence", "0.95")):
         assert "95 % confidence" in " ".join(run_command(folder, *call, *same).stdout.split())
+
+
+def test_each_by_needs_its_own_file(folder: Path) -> None:
+    done = run_command(folder, "fit", "new.csv", "--by", "y", code=2)
+    assert "--by is given once, and --rates-file 0 times" in " ".join(done.stderr.split())
