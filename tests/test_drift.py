@@ -64,6 +64,30 @@ def test_the_action_is_the_least_work_that_gives_up_no_more_than_the_tolerance()
     assert result.drift(*months[1][1:]).actions == ["refit"]
 
 
+def test_a_shift_under_which_the_loss_may_rise_is_not_kept() -> None:
+    result, rates = br.adjust([0.3, 0.4, 0.5, 0.6], 0.43), br.Rates.between(0.40, 0.5)
+    found = br.drift(result, [("May", [0.3, 0.4, 0.5, 0.6], rates)])
+    figures = found.as_dict()
+    assert -0.01 < figures["keep"][0] < 0
+    assert figures["refit"][0] <= 0.01
+    assert found.actions == ["nothing"]
+
+
+def test_the_level_of_a_batch_is_named_if_labelled_rates_have_a_lower_one() -> None:
+    rng = np.random.default_rng(3)
+    result = br.adjust(*_probs_and_rate(rng, 0.2))
+    p, y = batch(rng, 0.2)
+    drawn = br.draw_rows(p, 100, random_state=0)
+    for t, level in ((1, "0.969604"), (2, "0.992401"), (3, "0.996623")):  # the figures of the documentation
+        low, enough = (
+            br.estimate(p, labelled=drawn, y_labelled=y[drawn.rows], confidence=c) for c in (0.95, float(level))
+        )
+        with pytest.raises(br.BaserateError, match=f"estimate them again with confidence={level}\\n"):
+            br.drift(result, [("May", p, low)], first=t)
+        found = br.drift(result, [("May", p, enough)], first=t)
+        assert "with 95 % confidence, all lines hold at once, if the labelled rows were drawn at random" in repr(found)
+
+
 def test_levels_hold_for_all_batches_at_once() -> None:
     rng = np.random.default_rng(2)
     result = br.adjust(*_probs_and_rate(rng, 0.2))
@@ -74,7 +98,7 @@ def test_levels_hold_for_all_batches_at_once() -> None:
     assert levels.to_numpy() == pytest.approx([0.1 * 6 / np.pi**2 / t**2 for t in range(1, 5)])
     assert sum(0.1 * 6 / np.pi**2 / t**2 for t in range(1, 100_000)) < 0.1
     assert found.confidence == 0.9
-    assert "with 90 % confidence, all lines hold at once" in repr(found)
+    assert "with 90 % confidence, all lines hold at once, if for each batch, the survey and these" in repr(found)
     assert br.drift(result, series[2:], confidence=0.9, first=3).as_dict()["keep"] == found.as_dict()["keep"][2:]
     wanted = result.certify(p, br.Rates.from_counts(40, total=200, confidence=1 - levels[1])).loss_reduction
     assert found.as_dict()["keep"][1] == pytest.approx(wanted, rel=1e-12)

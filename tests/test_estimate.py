@@ -242,13 +242,67 @@ def test_groups_may_have_estimated_rates() -> None:
     p_val, y_val, north, _ = shifted(0, [0.2, 0.3, 0.5], n=500)
     south = shifted(1, [0.6, 0.2, 0.2], n=700)[2]
     rates = {
-        name: br.estimate(rows, probs_val=p_val, y_val=y_val) for name, rows in (("north", north), ("south", south))
+        name: br.estimate(rows, probs_val=p_val, y_val=y_val, confidence=0.975)
+        for name, rows in (("north", north), ("south", south))
     }
     groups = np.repeat(["north", "south"], [500, 700])
     result = br.adjust(np.vstack([north, south]), br.Rates.by("region", rates), groups=groups)
     np.testing.assert_allclose(result.probs[:500], br.adjust(north, rates["north"]).probs, atol=1e-8)
+    assert result.certificate.condition == (
+        "with about 95 % confidence for all groups together, if predictions within each class of each group of region "
+        "are distributed as in the validation data"
+    )
     with pytest.raises(BadRates, match="other predictions"):
         br.adjust(np.vstack([north, south]), br.Rates.by("region", rates), groups=groups[::-1])
+
+
+def test_no_set_of_rates_is_claimed_with_a_higher_confidence_than_its_own() -> None:
+    p_val, y_val, batch, _ = shifted(0, [0.3, 0.7], n=400)
+    estimate = br.estimate(batch, probs_val=p_val, y_val=y_val)
+    draws = br.Rates.from_samples(np.random.default_rng(0).dirichlet([30, 70], 400))
+    survey, result = br.Rates.from_counts([30, 70]), br.adjust(batch, [0.3, 0.7])
+    groups = np.repeat(["north", "south"], [400, 400])
+    for fixed in (estimate, draws):
+        assert fixed.at_confidence(0.9) is fixed
+        for use, level in (
+            (lambda rates: br.Margins(rates, survey, confidence=0.95), r"0\.975"),
+            (lambda rates: br.drift(result, [("May", batch, rates)]), r"0\.969604"),
+            (
+                lambda rates: br.adjust(
+                    np.vstack([batch, batch]), br.Rates.by("region", {"north": rates, "south": rates}), groups=groups
+                ),
+                r"0\.975, or pass joint=False",
+            ),
+        ):
+            with pytest.raises(BadRates, match=f"with 95 % confidence, but are needed.*again.*confidence={level}"):
+                use(fixed)
+        with pytest.raises(br.BaserateError, match=r"about these rows .* not about their population; pass the counts"):
+            result.certify(batch, fixed).for_population()
+    np.testing.assert_array_equal(survey.at_confidence(0.99).bounds(), br.Rates.from_counts([30, 70], 0.99).bounds())
+    assert br.Rates.exact([0.3, 0.7]).at_confidence(0.99).certainty is None
+    enough = br.estimate(batch, probs_val=p_val, y_val=y_val, confidence=0.969604)
+    assert br.drift(result, [("May", batch, enough)]).confidence == 0.95
+
+
+def test_groups_with_rates_of_several_kinds_state_what_is_assumed_about_each() -> None:
+    p_val, y_val, batch, y = shifted(0, [0.3, 0.7], n=100)
+    rates = {
+        "a": br.estimate(batch, probs_val=p_val, y_val=y_val),
+        "b": br.Rates.from_samples(np.random.default_rng(0).dirichlet([30, 70], 400)),
+        "c": br.estimate(batch, labelled=np.arange(50), y_labelled=y[:50]),
+        "d": br.Rates.from_counts([30, 70]),
+        "e": br.Rates.exact([0.3, 0.7]),
+    }
+    groups = np.repeat(list(rates), 100)
+    result = br.adjust(np.vstack([batch] * 5), br.Rates.by("site", rates, joint=False), groups=groups)
+    for clause in (
+        "the survey and the rows of each group of site with a survey are random samples",
+        "the labelled rows of each group of site with labelled rows were drawn at random",
+        "each group of site with estimated rates are distributed as in the validation data",
+        "the draws of each group of site with draws represent what is known",
+        "the class rates of the other groups of site are as given",
+    ):
+        assert clause in result.certificate.condition
 
 
 def test_clopper_pearson_agrees_with_scipy() -> None:

@@ -152,8 +152,12 @@ def test_each_group_may_have_its_own_labelled_rows() -> None:
         "with 97.5 % confidence for each group by itself, if the labelled rows of each group of region were drawn at "
         "random from the rows of the group"
     )
-    with pytest.raises(BadRates, match=r"confidence, but are needed with 98\.75 % here"):
-        br.adjust(PROBS, br.Rates.by("region", tables), groups=groups)
+    together = br.adjust(PROBS, br.Rates.by("region", tables), groups=groups)
+    assert together.certificate.confidence == pytest.approx(0.95)
+    assert together.certificate.condition.startswith("with 95 % confidence for all groups together, if the labelled")
+    message = r"needed with 98\.75 % here.*again with confidence=0\.9875, or pass joint=False to Rates\.by"
+    with pytest.raises(BadRates, match=message):
+        br.adjust(PROBS, br.Rates.by("region", tables, confidence=0.975), groups=groups)
 
 
 def test_drawn_rows_are_random_and_repeatable() -> None:
@@ -235,7 +239,7 @@ BAD: list[tuple[Call, type[Exception], str]] = [
     (
         lambda: br.adjust(PROBS, br.Margins(estimated(), confidence=0.99)),
         BadRates,
-        "95 % confidence, but are needed with 99 % here; estimate them with confidence=0.99",
+        "95 % confidence, but are needed with 99 % here.*; estimate them again with confidence=0.99",
     ),
 ]
 

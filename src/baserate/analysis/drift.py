@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from baserate.errors import BadGroups, BadOption, BaserateError, InfeasibleRates
 from baserate.inputs.dataframes import from_columns
 from baserate.inputs.validation import as_confidence, is_number, quoted_name
 from baserate.losses.base import Loss, short_name
-from baserate.rates import Rates, RatesLike, is_grouped
+from baserate.rates import RatesLike, is_grouped
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.result.shift_certificate import ShiftCertificate
@@ -30,6 +30,7 @@ from baserate.solving import (
 from baserate.support.summary import Summary, Table
 
 KEEP, REFIT, NOTHING = "keep", "refit", "nothing"
+_ROUNDING = 1e-12  # A guarantee that is less negative is 0, up to rounding.
 _ROW_OPTIONS = ("sample_weight", "from_logits", "normalize", "columns")
 
 
@@ -53,9 +54,13 @@ class DriftBatch(NamedTuple):
     confidence: float | None
 
     def action(self, tolerance: float) -> str:
-        """The least work that guarantees as much as fitting again, up to the tolerance."""
-        best = self.kept.loss_reduction if self.refitted is None else self.refitted.loss_reduction
-        if self.kept.loss_reduction >= max(best, 0.0) - tolerance:
+        """The least work that guarantees as much as fitting again, up to the tolerance.
+
+        The old shift is never kept if the loss may rise, since doing nothing guarantees more and is less work.
+        """
+        keep = self.kept.loss_reduction
+        best = keep if self.refitted is None else self.refitted.loss_reduction
+        if keep >= max(best - tolerance, -_ROUNDING):
             return KEEP
         return NOTHING if best <= tolerance else REFIT
 
@@ -147,17 +152,28 @@ class Drift:
         title = f"What the old shift guarantees on {n} batch{'es' * (n != 1)}: fall of the mean {loss}"
         statements = []
         if self.confidence is not None:
-            statements = [f"with {100 * self.confidence:.6g} % confidence, all lines hold at once"]
+            statements = [self._condition(self.confidence)]
         table = Table.of(
             {
                 "batch": [class_name(name) for name in columns["batch"]],
                 "rows": [f"{n:,}" for n in columns["n_rows"]],
-                "keep": [f"{value:+.4f}" for value in columns["keep"]],
-                "refit": [f"{value:+.4f}" for value in columns["refit"]],
+                "keep": [f"{value:+z.4f}" for value in columns["keep"]],
+                "refit": [f"{value:+z.4f}" for value in columns["refit"]],
                 "action": columns["action"],
             }
         )
         return Summary(title, statements, [table])
+
+    def _condition(self, confidence: float) -> str:
+        """With which confidence all guarantees hold, and what is assumed about the rates of each batch."""
+        known = [one.kept.known for one in self.batches]
+        clauses = dict.fromkeys(rates.assumption for rates in known if rates.certainty is not None)
+        if any(rates.certainty is None for rates in known):
+            clauses["the other rates are as given"] = None
+        about = "about " * any(one.kept.condition.startswith("with about") for one in self.batches)
+        where = "for each batch, " * (len(known) > 1)
+        level = f"{about}{100 * confidence:.6g} % confidence"
+        return f"with {level}, all lines hold at once, if {where}{', and '.join(clauses)}"
 
 
 def drift(
@@ -184,10 +200,11 @@ def drift(
         If rates are known with a confidence (survey counts, rates of a population), this is the confidence that the
         guarantees of all batches hold, also of those still to come. The rates of batch number t then have the error
         probability ``6 / (pi t)**2`` times ``1 - confidence``, in place of their own. These numbers sum to the whole.
+        Rates that were estimated or computed from draws must already have this confidence, or a higher one.
     tolerance : float, default 0.01
         How much of the guaranteed fall may be given up to avoid a new fit. The recommended action is "keep" if the old
-        shift guarantees as much as a new fit up to this number, else "refit"; but "nothing" if a new fit guarantees no
-        more than this number.
+        shift guarantees as much as a new fit up to this number, and the loss does not rise. Otherwise it is "refit",
+        or "nothing" if a new fit guarantees no more than this number.
     first : int, default 1
         The number of the first of these batches, if there were earlier ones.
 
@@ -242,7 +259,7 @@ def compare_with_refit(
     rows, model = open_new_rows(result, new_row_source(result, probs, writes=False, **options))
     known = known_rates(rows, rates, names_of_classes(result, rows))
     if known.certainty is not None and confidence is not None:
-        known = _with_confidence(known, confidence)
+        known = known.at_confidence(confidence)
     kept = certify_rows(result, rows, model, known)
     fresh = replace(model, kept_classes=np.arange(model.n_classes), limit_levels=None, softness=0.0)
     request = Request(rows.reopen(), fresh, known, result.bounded, result.stop or DEFAULT_STOP)
@@ -253,16 +270,6 @@ def compare_with_refit(
     except InfeasibleRates:  # zeros in the predictions allow no new fit; the old shift may still be applied
         pass
     return DriftBatch(name, kept, refitted, known.certainty)
-
-
-def _with_confidence(known: Rates, confidence: float) -> Rates:
-    if "confidence" not in {field.name for field in fields(known)}:
-        raise BadOption(
-            f"the confidence of {known!r} cannot be changed, but all batches together need another one; certify each "
-            "batch by itself"
-        )
-    level: Any = {"confidence": confidence}
-    return replace(known, **level)
 
 
 def _parse(batch: Any, number: int) -> tuple[Any, Any, Any, dict[str, Any]]:

@@ -17,6 +17,7 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dict, sum_is_below_one
 from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
 from baserate.rates.ellipsoid_arguments import around_draws, near_by_matrix
+from baserate.rates.fixed_confidence import check_level
 from baserate.rates.parse import parse_rates
 from baserate.rates.saving import is_saved, load_rates, save_rates
 from baserate.rates.sets import ROUNDING, RateSet
@@ -422,6 +423,40 @@ class Rates(ABC):
     def certainty(self) -> float | None:
         """Confidence with which the set contains the rates of a batch; None if this is an assumption."""
         return None
+
+    @property
+    def assumption(self) -> str:
+        """What must be true for the set to contain the rates with this confidence, as a clause."""
+        return self.condition().removeprefix("if ")
+
+    @property
+    def has_fixed_confidence(self) -> bool:
+        """Whether the set was computed for one confidence, so that it is not known for a higher one."""
+        return False
+
+    def at_confidence(self, level: float) -> Self:
+        """The set that contains the rates with at least this confidence.
+
+        Parameters
+        ----------
+        level : float
+
+        Returns
+        -------
+        Rates
+            The same rates if they are assumed without a confidence.
+
+        Raises
+        ------
+        BadRates
+            If the set was computed for a lower confidence and the numbers that it was computed from are not known.
+        """
+        if self.certainty is None:
+            return self
+        if self.has_fixed_confidence:
+            return check_level(self, level)
+        change: Any = {"confidence": float(level)}
+        return replace(self, **change)
 
     def bounds(self, batch_size: int | None = None) -> tuple[FloatArray, FloatArray]:
         """The smallest and the largest possible rate of each class.

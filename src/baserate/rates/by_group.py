@@ -13,6 +13,8 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.group_labels import GroupIndex, Label, group_name, label_text
 from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
+from baserate.rates.fixed_confidence import LowConfidence
+from baserate.rates.group_conditions import group_assumptions, is_approximate
 from baserate.rates.group_intervals import counted_bounds, sampled_bounds
 from baserate.rates.group_options import as_keys, as_rounding, check_numbers, check_options
 from baserate.rates.group_sets import GroupSets, check_range, check_sums, rescaled, tightened
@@ -21,6 +23,7 @@ from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.summary import Summary, Table
 
+_EACH = Option("joint", "False")
 _SHOWN = 12  # groups that a notebook shows
 
 
@@ -186,8 +189,13 @@ class GroupedRates(Rates):
             alpha[~np.isnan(self.low).all(axis=1)] = 1.0 - self.confidence
         for i, rates in self.own.items():
             alpha[i] = 0.0 if rates.certainty is None else 1.0 - rates.certainty
-        n_sampled = int(np.count_nonzero(alpha))
-        return alpha / n_sampled if self.joint and n_sampled else alpha
+        if not self.joint:
+            return alpha
+        shared = [
+            i for i in np.flatnonzero(alpha).tolist() if i not in self.own or not self.own[i].has_fixed_confidence
+        ]
+        alpha[shared] /= np.count_nonzero(alpha)  # the other sets already have their level among all groups
+        return alpha
 
     @property
     def certainty(self) -> float | None:
@@ -256,16 +264,12 @@ class GroupedRates(Rates):
             if self.is_assumed_exactly:
                 return f"if each group of {self.name} has the requested class rates"
             return f"if the class rates of each group of {self.name} lie within their bounds"
-        about = "about " if approximate or self.design_effect > 1 else ""
-        sampled = {rates.kind for rates in self.own.values() if rates.certainty is not None}
-        if self.of == "rates" and sampled == {"labelled"}:
-            drawn = f"the labelled rows of each group of {self.name} were drawn at random from the rows of the group"
-            return f"with {about}{self._confidence_note()}, if {drawn}"
-        survey = "the survey and the rows" if self.of == "counts" or self.own else "the rows"
-        return (
-            f"with {about}{self._confidence_note()}, if {survey} of each group of {self.name} are random samples from "
-            "the population of the group"
-        )
+        of = None if self.of == "rates" or np.isnan(self.low).all() else self.of
+        assumed = self.of == "rates" and not (np.isnan(self.low) & np.isnan(self.high)).all()
+        approximate |= self.design_effect > 1 or any(map(is_approximate, self.own.values()))
+        about = "about " if approximate else ""
+        clauses = group_assumptions(self.name, of, list(self.own.values()), others_assumed=assumed)
+        return f"with {about}{self._confidence_note()}, if {clauses}"
 
     def to_json(self) -> dict[str, Any]:
         listed = {"low": self.low, "high": self.high}
@@ -392,9 +396,20 @@ class GroupedRates(Rates):
         """The set of a group whose rates were given as an object, at the level that it has among all groups."""
         if rates.certainty is None or not self.joint:
             return rates.rate_set(size)
-        n_sampled = int(np.count_nonzero(self.levels))
-        level: Any = {"confidence": 1.0 - (1.0 - rates.certainty) / n_sampled}
-        return replace(rates, **level).rate_set(size)
+        together = self.confidence if rates.has_fixed_confidence else rates.certainty
+        level = 1.0 - (1.0 - together) / int(np.count_nonzero(self.levels))
+        try:
+            return rates.at_confidence(level).rate_set(size)
+        except LowConfidence as error:
+            which = f"or pass {_EACH} to Rates.by for a confidence of each group by itself"
+            raise BadRates(f"{error}, {which}", options=[*error.options, _EACH]) from None
+
+    def at_confidence(self, level: float) -> Self:
+        own = {
+            i: rates if self.joint and rates.has_fixed_confidence else rates.at_confidence(level)
+            for i, rates in self.own.items()
+        }
+        return replace(self, confidence=float(level), own=own)
 
     @property
     def is_assumed_exactly(self) -> bool:

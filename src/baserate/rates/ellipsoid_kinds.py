@@ -94,11 +94,16 @@ class SampledRates(EllipsoidRates):
     def certainty(self) -> float:
         return float(self.confidence)
 
+    @property
+    def has_fixed_confidence(self) -> bool:
+        return True
+
+    @property
+    def assumption(self) -> str:
+        return f"the {self.n_draws:,} draws represent what is known about the class rates of these rows"
+
     def condition(self, *, approximate: bool = False) -> str:
-        return (
-            f"with {100 * self.confidence:.6g} % confidence, if the {self.n_draws:,} draws represent what is known "
-            "about the class rates of these rows"
-        )
+        return f"with {100 * self.confidence:.6g} % confidence, if {self.assumption}"
 
     def describe(self) -> str:
         return f"{self._source()}: {self._list_by_class([f'{value:.4g}' for value in self.values])}; {self._remark()}"

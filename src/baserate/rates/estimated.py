@@ -71,6 +71,16 @@ class EstimatedRates(Rates):
         return float(self.confidence)
 
     @property
+    def has_fixed_confidence(self) -> bool:
+        return not self.refuted  # all rates are possible then, at every confidence
+
+    @property
+    def assumption(self) -> str:
+        if self.refuted:
+            return self.condition()
+        return self.note or "predictions within each class are distributed as in the validation data"
+
+    @property
     def region(self) -> Ellipsoid | None:
         """The ellipsoid of possible rates, or None if all rates between the bounds are possible."""
         if self.covariance is None:
@@ -144,12 +154,8 @@ class EstimatedRates(Rates):
         if self.refuted:
             return "whatever the class rates of these rows are"
         about = "" if self.method in ("exact", "labelled") else "about "
-        if self.note:
-            return f"with {about}{100 * self.confidence:.6g} % confidence, if {self.note}"
-        return (
-            f"with {about}{100 * self.confidence:.6g} % confidence, if predictions within each class are distributed "
-            f"as in the validation data ({self._test()})"
-        )
+        test = "" if self.note else f" ({self._test()})"
+        return f"with {about}{100 * self.confidence:.6g} % confidence, if {self.assumption}{test}"
 
     def _columns(self) -> dict[str, Any]:
         return {"estimate": self.values, "at least": self.low, "at most": self.high}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -181,7 +181,6 @@ class RatesNear(Rates):
 class _Sampled(Rates):
     """Rates that are known with some confidence, because the batch, or also a survey, is a random sample."""
 
-    assumption: ClassVar[str]
     confidence: Any
 
     @property
@@ -202,10 +201,18 @@ class SurveyCounts(_Sampled):
     """See :meth:`Rates.from_counts`."""
 
     kind = "counts"
-    assumption = "the survey and these rows are random samples from the same population"
     counts: Any
     total: Any = None
     design_effect: Any = 1.0
+
+    @property
+    def assumption(self) -> str:
+        if self.design_effect == 1:
+            return "the survey and these rows are random samples from the same population"
+        return (
+            f"the survey has a design effect of at most {self.design_effect:.4g} and these rows are a random sample "
+            "from the same population"
+        )
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:
@@ -235,12 +242,7 @@ class SurveyCounts(_Sampled):
         return {"count": self.counts}
 
     def condition(self, *, approximate: bool = False) -> str:
-        if self.design_effect == 1:
-            return super().condition(approximate=approximate)
-        return (
-            f"with about {_percent(self.confidence)} confidence, if the survey has a design effect of at most "
-            f"{self.design_effect:.4g} and these rows are a random sample from the same population"
-        )
+        return super().condition(approximate=approximate or self.design_effect != 1)
 
     def to_json(self) -> dict[str, Any]:
         # Without what earlier versions do not know, unless it is needed, so that they can read the description.
@@ -314,8 +316,11 @@ class PopulationRates(_Sampled):
     """See :meth:`Rates.of_population`."""
 
     kind = "population"
-    assumption = "these rows are a random sample from the population"
     values: Any
+
+    @property
+    def assumption(self) -> str:
+        return "these rows are a random sample from the population"
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is None:

@@ -7,16 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from baserate.errors import BadRates, Option
+from baserate.errors import BadRates
 from baserate.inputs.class_names import matched_names
 from baserate.inputs.class_numbers import as_rates, one_per_class
-from baserate.inputs.validation import is_number, quoted_name
+from baserate.inputs.validation import quoted_name
 from baserate.rates.estimated import check_mean
-from baserate.rates.kinds import _check_bounds, _interval, _percent, _Sampled
+from baserate.rates.kinds import _check_bounds, _interval, _Sampled
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
-
-_CONFIDENCE = Option("confidence")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,8 +33,6 @@ class LabelledRates(_Sampled):
         Number of rows of the batch, and of those that are labelled.
     stratified : bool
         Whether the labelled rows were drawn from each stratum.
-    bounds_confidence : float, optional
-        The confidence for which the bounds were computed. By default ``confidence``.
     mean : array of shape (k,), optional
         Mean prediction of the batch; None if it need not be the same.
     """
@@ -48,21 +44,17 @@ class LabelledRates(_Sampled):
     n_rows: int
     n_labelled: int
     stratified: bool = False
-    bounds_confidence: Any = None
     mean: Any = None
+
+    @property
+    def has_fixed_confidence(self) -> bool:
+        return True
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         if batch_size is not None and batch_size != self.n_rows:
             raise BadRates(
                 f"these rates were estimated for a batch of {self.n_rows:,} rows, but are used for "
                 f"{batch_size:,} rows, counted by their weights if they have some; estimate the rates of these rows"
-            )
-        if self.bounds_confidence < self.confidence:
-            raise BadRates(
-                f"these rates were estimated with {_percent(self.bounds_confidence)} confidence, but are needed with "
-                f"{_percent(self.confidence)} here; estimate them with {_CONFIDENCE}={self.confidence:.6g}, or leave "
-                "out the option that makes the confidence hold for several sets of rates together",
-                options=[_CONFIDENCE],
             )
         return RateSet.box(self.low, self.high)
 
@@ -82,7 +74,7 @@ class LabelledRates(_Sampled):
         return replace(found, mean=np.asarray(found.mean)[[names.index(name) for name in found.classes]])
 
     @property
-    def assumption(self) -> str:  # type: ignore[override]  # here it depends on how the rows were drawn
+    def assumption(self) -> str:
         within = " within each stratum" if self.stratified else ""
         return f"the labelled rows were drawn at random{within} from these rows"
 
@@ -113,22 +105,18 @@ class LabelledRates(_Sampled):
             number = getattr(self, name)
             if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
                 raise BadRates(f"{name} must be a whole number above 0, not {quoted_name(number)}")
-        if self.bounds_confidence is not None and not is_number(self.bounds_confidence):
-            raise BadRates(f"bounds_confidence must be a number, not {quoted_name(self.bounds_confidence)}")
         return super()._validated()
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
         high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
         _check_bounds(low, high, classes)
-        confidence = float(self.confidence)
         return replace(
             self,
             values=as_rates(self.values, classes, n_classes),
             low=low,
             high=high,
-            confidence=confidence,
-            bounds_confidence=confidence if self.bounds_confidence is None else float(self.bounds_confidence),
+            confidence=float(self.confidence),
             stratified=bool(self.stratified),
             mean=None if self.mean is None else as_rates(self.mean, None, n_classes),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class Margins(Rates):
         object.__setattr__(self, "parts", tuple(_as_part(part, i) for i, part in enumerate(parts)))
         object.__setattr__(self, "classes", None)
         if confidence is not None:
-            object.__setattr__(self, "parts", _with_confidence(self.parts, confidence))
+            object.__setattr__(self, "parts", _sharing(self.parts, confidence))
 
     @property
     def tables(self) -> tuple[GroupedRates, ...]:
@@ -119,6 +118,9 @@ class Margins(Rates):
     def certainty(self) -> float | None:
         alphas = [1.0 - part.certainty for part in self.parts if part.certainty is not None]
         return max(1.0 - sum(alphas), 0.0) if alphas else None
+
+    def at_confidence(self, level: float) -> Margins:
+        return self if self.certainty is None else self._with_parts(_sharing(self.parts, level), self.classes)
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         raise self._not_supported()
@@ -199,18 +201,19 @@ def _as_part(part: Any, i: int) -> Rates:
     return Rates.exact(part)
 
 
-def _with_confidence(parts: tuple[Rates, ...], confidence: Any) -> tuple[Rates, ...]:
+def _sharing(parts: tuple[Rates, ...], confidence: Any) -> tuple[Rates, ...]:
     """The parts, of which those that are known with some confidence share the level equally."""
     as_confidence(confidence, BadRates)
     sampled = [part for part in parts if part.certainty is not None]
     if not sampled:
         raise BadOption("confidence is for surveys and rates of a population, but there are none among the parts")
-    level: Any = {"confidence": 1.0 - (1.0 - float(confidence)) / len(sampled)}
-    return tuple(replace(part, **level) if part.certainty is not None else part for part in parts)
+    level = 1.0 - (1.0 - float(confidence)) / len(sampled)
+    return tuple(part.at_confidence(level) for part in parts)
 
 
 def _as_one_group(rates: Rates) -> GroupedRates:
     """Rates of all rows as a table with one group."""
     k = rates.n_classes or 0
     nothing = np.full((1, k), np.nan)
-    return GroupedRates(rates.classes, (), [()], nothing, nothing, own={0: rates})
+    level = 0.95 if rates.certainty is None else rates.certainty
+    return GroupedRates(rates.classes, (), [()], nothing, nothing, own={0: rates}, confidence=level)

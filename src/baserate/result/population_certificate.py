@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,12 @@ from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.summary import Summary
 
 _EPS = float(np.finfo(np.float64).eps)
+_ABOUT_ROWS = {
+    "estimated": "estimated from their predictions",
+    "labelled": "estimated from labels of some of them",
+    "samples": "draws of their class rates",
+}
+"""Kinds of rates that say nothing about other rows of the population, and where they are from."""
 _SET = ", whose class rates lie in the given set"
 
 
@@ -110,6 +116,7 @@ class RowSample(NamedTuple):
         level = as_confidence(confidence)
         if self.refusal:
             raise BaserateError(f"nothing can be guaranteed for a population: {self.refusal}")
+        _check_about_population(known)
         assert self.bets is not None
         if np.isnan(self.bets.counts).any():
             raise BaserateError(
@@ -136,12 +143,20 @@ class RowSample(NamedTuple):
             )
 
 
+def _check_about_population(known: Rates) -> None:
+    if known.kind in _ABOUT_ROWS:
+        raise BaserateError(
+            "nothing can be guaranteed for a population: the rates are about "
+            f"these rows ({_ABOUT_ROWS[known.kind]}), not about their population; pass the counts of a survey of the "
+            "population, its rates, or bounds on them"
+        )
+
+
 def _split(known: Rates, alpha: float) -> tuple[float, Rates]:
     """The error probability for the rows, and the rates with the rest of it."""
     if known.certainty is None or known.rate_set(None).is_point:
         return alpha, known
-    half: Any = {"confidence": 1.0 - alpha / 2}
-    return alpha / 2, replace(known, **half)
+    return alpha / 2, known.at_confidence(1.0 - alpha / 2)
 
 
 def _condition(known: Rates, level: float, alpha_rows: float) -> str:
