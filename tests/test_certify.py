@@ -204,8 +204,27 @@ def test_where_the_old_shift_no_longer_fits_the_certificate_is_negative_and_the_
     assert certificate.loss_reduction < -0.2
     assert change < 0
     assert change == pytest.approx(certificate.loss_reduction, abs=1e-12)
-    assert "may rise" in repr(certificate)
-    assert "certainly rises" in repr(certificate)
+    roughly = repr(old.certify(p, br.Rates.between(y.mean() - 0.05, y.mean() + 0.05)))
+    assert "may rise" in roughly
+    assert "certainly rises" in roughly
+
+
+def test_a_rise_that_is_known_exactly_is_printed_as_one_number() -> None:
+    result, y = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25), np.array([0, 1, 1, 1])
+    new = np.array([0.2, 0.4, 0.6, 0.8])
+    rise = br.losses.Log().score(result.apply(new), y) - br.losses.Log().score(new, y)
+    text = repr(result.certify(new, 0.75))
+    assert f"mean log loss rises by {rise:.6g}, if these rows have the given class rates" in text
+    assert "may rise" not in text
+    assert "certainly" not in text
+
+
+def test_a_guarantee_below_zero_is_not_rounded_up_but_printed_as_zero() -> None:
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], 50)
+    rates = p.mean(axis=0)  # for which the predictions are best as they are, so that every shift raises the loss
+    certificate = br.adjust(p, rates + np.array([1e-7, -1e-7, 0])).certify(p, rates)
+    assert -1e-12 < certificate.loss_reduction < 0
+    assert "mean log loss falls by at least 0, if" in repr(certificate)
 
 
 def test_a_class_that_the_shift_excludes_makes_an_infinite_loss_possible() -> None:

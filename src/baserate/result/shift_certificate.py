@@ -18,6 +18,7 @@ from baserate.support.arrays import FloatArray
 from baserate.support.numbers import format_column
 from baserate.support.summary import Summary, Table
 
+_ROUNDING = 1e-12  # Smaller changes of the mean loss are printed as 0.
 _SAME_FALL = 1e-9  # Falls that differ by less are printed as one number.
 
 
@@ -106,8 +107,8 @@ class ShiftCertificate:
         Raises
         ------
         BaserateError
-            If there is no bound: for rows with unequal weights, for rates per group, and for adjustments under which
-            the loss of a single row has no lower bound.
+            If there is no bound: for rows with unequal weights, for rates per group, for rates that were estimated for
+            these rows, and for adjustments under which the loss of a single row has no lower bound.
 
         Examples
         --------
@@ -162,13 +163,20 @@ class ShiftCertificate:
 
     def _statements(self) -> list[str]:
         loss = f"{short_name(self.loss)} loss"
-        lines = [promise(self.loss_reduction, self.condition, loss, self.infinite)]
-        lines += _most(self.loss_reduction, self.largest_fall)
+        if self._rises_by_one_number():
+            lines = [f"mean {loss} rises by {-self.loss_reduction:.6g}, {self.condition}"]
+        else:
+            lines = [promise(self.loss_reduction, self.condition, loss, self.infinite)]
+            lines += _most(self.loss_reduction, self.largest_fall)
         if self.smoothing:
             lines.append(f"the change is relative to smoothed predictions: {self.smoothing:g} was added to each entry")
         if self.same_rows:
             lines.append("these seem to be the rows for which the shift was fitted: same number, same mean")
         return lines
+
+    def _rises_by_one_number(self) -> bool:
+        least, most = self.loss_reduction, self.largest_fall
+        return bool(np.isfinite(least) and least < -_ROUNDING and most < 0 and most - least <= _SAME_FALL)
 
 
 def title(n_rows: int, n_classes: int) -> str:
@@ -179,7 +187,7 @@ def title(n_rows: int, n_classes: int) -> str:
 def promise(fall: float, condition: str, loss: str, infinite: tuple[Any, ...]) -> str:
     """By how much the loss falls, or may rise, and under which condition."""
     if not np.isneginf(fall):
-        return guarantee(fall, condition, loss)
+        return guarantee(0.0 if -_ROUNDING < fall < 0 else fall, condition, loss)
     names = f": {', '.join(class_name(name) for name in infinite)}" if infinite else ""
     return (
         f"mean {loss} may become infinite, {condition}; the shift gives probability 0 to classes that may occur{names}"
@@ -188,7 +196,7 @@ def promise(fall: float, condition: str, loss: str, infinite: tuple[Any, ...]) -
 
 def _most(least: float, largest: float) -> list[str]:
     """The largest possible fall in words, if that says more than the smallest one."""
-    if largest < 0:
+    if largest < -_ROUNDING:
         return [f"it certainly rises, by at least {-largest:.6g}"]
     if not np.isfinite(largest) or largest - least <= _SAME_FALL:
         return []

@@ -54,7 +54,7 @@ def certify_rows(result: Result, rows: Engine, model: RowModel, known: Rates) ->
         batch_size = max(int((1 + 1e-9) / float(sums.squared_weights)), 1)
     bounds = _bounds(task, sums, rows, known.rate_set(batch_size))
     return ShiftCertificate(
-        loss_reduction=max(bounds.least, 0.0) if bounds.least > -1e-12 else bounds.least,
+        loss_reduction=bounds.least,
         largest_fall=bounds.most,
         known=known,
         batch_size=batch_size,

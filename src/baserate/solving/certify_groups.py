@@ -54,7 +54,7 @@ def certify_group_shifts(
     one_margin = len(parts) == 1
     groups = _certified_groups(found, members[0], sums.least + parts[0], weight) if one_margin else None
     return GroupedShiftCertificate(
-        loss_reduction=max(fall, 0.0) if fall > -1e-12 else fall,
+        loss_reduction=fall,
         largest_fall=np.inf,
         known=found.known,
         batch_size=rows.n_rows,
