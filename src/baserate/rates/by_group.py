@@ -13,7 +13,6 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.group_labels import GroupIndex, Label, group_name, label_text
 from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
-from baserate.rates.fixed_confidence import LowConfidence
 from baserate.rates.group_conditions import group_assumptions, is_approximate
 from baserate.rates.group_intervals import counted_bounds, sampled_bounds
 from baserate.rates.group_options import as_keys, as_rounding, check_numbers, check_options
@@ -399,10 +398,11 @@ class GroupedRates(Rates):
         together = self.confidence if rates.has_fixed_confidence else rates.certainty
         level = 1.0 - (1.0 - together) / int(np.count_nonzero(self.levels))
         try:
-            return rates.at_confidence(level).rate_set(size)
-        except LowConfidence as error:
+            known = rates.at_confidence(level)
+        except BadRates as error:
             which = f"or pass {_EACH} to Rates.by for a confidence of each group by itself"
             raise BadRates(f"{error}, {which}", options=[*error.options, _EACH]) from None
+        return known.rate_set(size)
 
     def at_confidence(self, level: float) -> Self:
         own = {

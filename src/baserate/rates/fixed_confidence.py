@@ -17,10 +17,6 @@ _CONFIDENCE = Option("confidence")
 _SAME_LEVEL = 1e-9  # Error probabilities whose ratio differs from 1 by less are the same, up to rounding.
 
 
-class LowConfidence(BadRates):
-    """Rates are needed with a higher confidence than the one for which their set was computed."""
-
-
 def check_level(known: AnyRates, level: float) -> AnyRates:
     """The same rates, if their set holds with at least this confidence; otherwise raise."""
     own = known.certainty
@@ -31,7 +27,7 @@ def check_level(known: AnyRates, level: float) -> AnyRates:
     made, again = "estimated", "estimate them again"
     if known.kind == "samples":
         made, again = "computed from draws", "compute them again from the draws"
-    raise LowConfidence(
+    raise BadRates(
         f"these rates were {made} with {100 * own:.6g} % confidence, but are needed with {_percent(needed)} here, "
         f"because the confidence is to hold for several statements at once; {again} with {_CONFIDENCE}={needed}",
         options=[_CONFIDENCE],
