@@ -96,7 +96,8 @@ def _process_state() -> dict[str, Any]:
     pyplot = sys.modules.get("matplotlib.pyplot")
     return {
         "folder": Path.cwd(),
-        "environment": dict(os.environ),
+        # Not those of OpenMP: importing scikit-learn for the first time sets one of them.
+        "environment": {name: value for name, value in os.environ.items() if not name.startswith("KMP_")},
         "signals": [signal.getsignal(number) for number in signal.valid_signals()],
         "timer": signal.getitimer(signal.ITIMER_REAL),
         "warnings": (list(warnings.filters), warnings.showwarning),
