@@ -202,7 +202,8 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "baserate rates new.csv --validation new.csv --labels y",
-        "Error: new.csv has no column 'y' with labels; its columns are 'ant', 'bee', 'cat'",
+        "Error: new.csv is both IN and --validation; the validation data must be other rows than those whose rates are "
+        "to be estimated",
     ),
     BadCall(
         "baserate rates blurred.csv --validation val.csv --labels y",

@@ -259,7 +259,7 @@ CALLS = (
     ),
     BadCall(
         "baserate fit preds.csv --by region",
-        "Error: --by is given 1 times, and --rates-file 0 times; each --by needs its own file",
+        "Error: --by is given once, and --rates-file 0 times; each --by needs its own file",
     ),
     BadCall(
         "baserate fit preds.csv --by regions --rates-file rates.csv",

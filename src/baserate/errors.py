@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Option(NamedTuple):
@@ -86,6 +86,10 @@ class BadFile(BaserateError):
 
 class MissingFile(BadFile, FileNotFoundError):
     """There is no such file, or no folder to write a file to."""
+
+    def __new__(cls, *args: object, **_: object) -> Self:
+        # Not that of ValueError, which Distributed would call to copy the error to another process.
+        return FileNotFoundError.__new__(cls, *args)
 
 
 class OutOfDeviceMemory(BaserateError):
