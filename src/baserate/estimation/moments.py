@@ -30,7 +30,7 @@ grows by half of this share."""
 _TEST_FREEDOM, _TEST_INFLATION = 30.0, 1.1
 """Degrees of freedom of the test, and by what its statistic is divided: features have heavy tails."""
 _SHARE_OF_SIGNS = 0.1  # of the level of the test, for rates below 0
-_ROUNDING = 1e-12  # Rounding error of means of features, which are between 0 and 1, with room to spare.
+_ROUNDING = 1e-12  # An upper bound of the rounding error of mean features, which are between 0 and 1.
 
 
 class Region(NamedTuple):
@@ -110,7 +110,7 @@ class _Fit:
         of_validation = (rates**2 + variances) / self.moments.counts
         noise = np.tensordot(of_batch + of_validation, self.moments.covariances, 1)
         noise += _JUMPS / n**2 * self.moments.jumps.sum(axis=0)
-        # If all predictions are equal, the features differ only by rounding, of which no test may be made.
+        # If all predictions are equal, the features differ only by rounding error, which must not be tested.
         return noise + _ROUNDING**2 * np.eye(len(noise)), of_validation
 
     @property

@@ -38,7 +38,7 @@ LARGE_VALUES = 1_000_000
 MOST_CLASSES = 4096
 """Rows with more classes do not fit into the registers of a program."""
 
-_MOST_PER_LANE, _MOST_CURVED = 16, 12  # Up to so many classes a lane holds a row; if the curvature is summed, too.
+_MOST_PER_LANE, _MOST_CURVED = 16, 12  # Most classes of a row that fit in one lane, without and with the curvature.
 _TILE_VALUES, _LANE_COLUMNS = 128, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
 _SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
