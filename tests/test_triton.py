@@ -143,7 +143,13 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         many = dict(K=20, COLUMNS=32, ROWS=4, SCALED=True, ROUND=True, LOGITS=False, WEIGHTED=True)
         all_flags = {kernels.log_pass: few, kernels.brier_pass: few, wide.log_wide: many, wide.brier_wide: many}
         for kernel, flags in all_flags.items():
-            for chosen in (flags | dict(SURVEY=True, WRITE=False), flags | dict(SURVEY=False, WRITE=True)):
+            extreme = {name: True for name in ("SMOOTH", "UNDERFLOW") if name in kernel.arg_names}
+            for chosen in (
+                flags | dict(SURVEY=True, WRITE=False) | dict.fromkeys(extreme, False),
+                flags | dict(SURVEY=True, WRITE=False, LOGITS=True) | extreme,
+                flags | dict(SURVEY=False, WRITE=True) | dict.fromkeys(extreme, False),
+                flags | dict(SURVEY=False, WRITE=True, WEIGHTED=False) | extreme,
+            ):
                 types = dict.fromkeys(("weights", "settings", "scaled", "out"), "*fp64")
                 types |= dict.fromkeys(("raw", "rows"), "*fp32")
                 types |= dict.fromkeys(chosen, "constexpr")

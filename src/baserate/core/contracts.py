@@ -252,6 +252,8 @@ class RowPasses(ABC):
     """How many values a block should have."""
     is_default: ClassVar[bool] = False
     """Whether ``Adjustment.engine`` need not mention these passes."""
+    reuses_curvature: ClassVar[bool] = False
+    """Whether passes without the curvature are so much faster that it is summed only once, if the start is good."""
     solves_blocks: ClassVar[bool] = False
     """Whether :meth:`solve` can solve small problems."""
     sums_cells: ClassVar[bool] = False

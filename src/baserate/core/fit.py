@@ -186,6 +186,8 @@ def solve_sample(dual: Dual) -> Point | None:
 def _start_at(dual: Dual, survey: Survey | None, guide: Point) -> tuple[Survey, Start]:
     """Evaluate all rows at the solution of a sample, and survey them in the same pass if that is still to be done."""
     many = len(dual.model.kept_classes) > _MOST_SUMMED
+    # With kinks the curvature changes so much from step to step that using it again costs more passes than it saves.
+    learned = many or (dual.passes.reuses_curvature and dual.model.loss.pins_zeros)
     # With kinks the curvature of a sample is too rough; and if the mean of the sample is possible, it has none.
     borrowed = many and dual.model.loss.pins_zeros and bool(guide.curvature.any())
     if survey is None:
@@ -194,7 +196,7 @@ def _start_at(dual: Dual, survey: Survey | None, guide: Point) -> tuple[Survey, 
         point = dual.evaluate(survey, guide.shift, curvature=not borrowed)
     if borrowed:
         point = replace(point, curvature=guide.curvature)
-    return survey, Start(point, order=1 if many else 2, learned=many)
+    return survey, Start(point, order=1 if learned else 2, learned=learned)
 
 
 def drop_unpredicted_classes(search: Search) -> Search:

@@ -22,8 +22,10 @@ SURVEY, CURVATURE, WRITE : whether the predictions are checked and summed, the c
 ROUND : whether the rows are float32
 LOGITS : whether the predictions are logits
 WEIGHTED : whether rows have weights; otherwise each counts 1
+SMOOTH : whether something is added to every probability
+UNDERFLOW : whether products may be too small for float64, because the predictions are float64 or logits
 
-Classes of rate 0 have the factor 0 for log loss, and a half shift of -1e300 for the Brier score.
+Classes of rate 0 have the factor 0 for log loss, and a half shift of -1e30 for the Brier score.
 """
 
 from __future__ import annotations
@@ -59,11 +61,11 @@ _HUGE = tl.constexpr(1e300)
 
 
 @triton.jit
-def _zeros(BLOCK: tl.constexpr, N: tl.constexpr):
+def _zeros(BLOCK: tl.constexpr, N: tl.constexpr, DTYPE: tl.constexpr):
     """A tuple of N vectors of zeros."""
     found = ()
     for _ in tl.static_range(N):
-        found = found + (tl.zeros([BLOCK], tl.float64),)
+        found = found + (tl.zeros([BLOCK], DTYPE),)
     return found
 
 
@@ -71,64 +73,82 @@ def _zeros(BLOCK: tl.constexpr, N: tl.constexpr):
 def _read(raw, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr):
     """The entries of rows as they are, or the exponentials of logits; and whether they are valid up to their sum."""
     x = ()
-    valid = inside | (row >= 0)
     for j in tl.static_range(K):
         other = 0.0 if LOGITS else 1.0 / K
-        v = tl.load(raw + row * row_stride + j * column_stride, mask=inside, other=other).to(tl.float64)
-        x = x + (v,)
+        x = x + (tl.load(raw + row * row_stride + j * column_stride, mask=inside, other=other),)
     if LOGITS:
-        top = x[0]
+        top = x[0].to(tl.float64)
         for j in tl.static_range(1, K):
-            top = tl.maximum(top, x[j])
+            top = tl.maximum(top, x[j].to(tl.float64))
+        valid = inside | (row >= 0)
         e = ()
         for j in tl.static_range(K):
-            v = tl.exp(x[j] - top)
+            logit = x[j].to(tl.float64)
+            v = tl.exp(logit - top)
             # A finite logit is not a hard zero, however small its probability. Such rows need logarithms.
-            valid = valid & ((v > _SMALL) | (x[j] == float("-inf")))
+            valid = valid & ((v > _SMALL) | (logit == float("-inf")))
             e = e + (v,)
         x = e
     else:
-        for j in tl.static_range(K):
-            valid = valid & (x[j] >= 0.0)
+        # In the dtype of the predictions: comparisons in float32 take half as long as in float64. NaN shows in the sum.
+        lowest = x[0]
+        for j in tl.static_range(1, K):
+            lowest = tl.minimum(lowest, x[j])
+        valid = lowest >= 0.0
     return x, valid
 
 
 @triton.jit
-def _predictions(raw, settings, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr):
-    """Normalised and smoothed rows, and whether each is a valid prediction."""
+def _predictions(
+    raw, settings, row, inside, row_stride, column_stride, K: tl.constexpr, LOGITS: tl.constexpr, SMOOTH: tl.constexpr
+):  # fmt: skip
+    """Rows before they are divided by their sums, these sums, and whether each row is a valid prediction.
+
+    Smoothed rows are divided already.
+    """
     x, valid = _read(raw, row, inside, row_stride, column_stride, K, LOGITS)
-    total = x[0]
+    total = x[0].to(tl.float64)
     for j in tl.static_range(1, K):
-        total += x[j]
-    smoothing = tl.load(settings + K + 0)
-    scale = 1.0 / (1.0 + K * smoothing)
+        total += x[j].to(tl.float64)
     if not LOGITS:
         valid = valid & (tl.abs(total - 1.0) <= tl.load(settings + K + 1))
     valid = valid & (total > _SMALL) & (total < _LARGE)  # NaN and infinite entries show here
-    total = scale / total
-    p = ()
-    for j in tl.static_range(K):
-        p = p + (x[j] * total + smoothing * scale,)
-    return p, valid
+    if SMOOTH:
+        smoothing = tl.load(settings + K + 0)
+        scale = 1.0 / (1.0 + K * smoothing)
+        p = ()
+        for j in tl.static_range(K):
+            p = p + (x[j].to(tl.float64) * (scale / total) + smoothing * scale,)
+        x, total = p, 0.0 * total + 1.0
+    return x, total, valid
 
 
 @triton.jit
-def _lowest(p, inside, K: tl.constexpr):
-    """The smallest positive probability of each row, and its number of hard zeros."""
-    lowest = tl.where(p[0] > 0.0, p[0], 2.0)
-    zeros = (p[0] == 0.0).to(tl.int32)
+def _lowest(x, inside, K: tl.constexpr):
+    """The smallest positive entry of each row, and its number of hard zeros."""
+    lowest = tl.where(x[0] > 0.0, x[0], 2.0)
+    zeros = (x[0] == 0.0).to(tl.int32)
     for j in tl.static_range(1, K):
-        lowest = tl.where(p[j] > 0.0, tl.minimum(lowest, p[j]), lowest)
-        zeros += (p[j] == 0.0).to(tl.int32)
+        lowest = tl.where(x[j] > 0.0, tl.minimum(lowest, x[j]), lowest)
+        zeros += (x[j] == 0.0).to(tl.int32)
     return lowest, tl.where(inside, zeros, 0).to(tl.float64)
 
 
 @triton.jit
-def _added(sums, w, values, N: tl.constexpr):
-    """Sums of vectors, with those of more rows added."""
+def _scaled(x, factor, K: tl.constexpr):
+    """Rows times a factor for each of them."""
+    found = ()
+    for j in tl.static_range(K):
+        found = found + (x[j].to(tl.float64) * factor,)
+    return found
+
+
+@triton.jit
+def _added(sums, w, values, N: tl.constexpr, WEIGHTED: tl.constexpr):
+    """Sums of vectors, with those of more rows added. Without weights, rows outside have to be 0."""
     found = ()
     for j in tl.static_range(N):
-        found = found + (sums[j] + w * values[j],)
+        found = found + (sums[j] + w * values[j] if WEIGHTED else sums[j] + values[j],)
     return found
 
 
@@ -181,13 +201,14 @@ def _store_sums(
         tl.store(line + 8 + 2 * K + j, tl.sum(rounded[j]))
     if CURVATURE:
         for j in tl.static_range(K * (K - 1) // 2):
-            tl.store(line + 8 + 3 * K + j, tl.sum(edges[j]))
+            tl.store(line + 8 + 3 * K + j, tl.sum(edges[j].to(tl.float64)))
 
 
 @triton.jit
 def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
     """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``."""
-    # Seven digits of the errors are enough, and a division in float64 would take longer than the rest of the entry.
+    # Seven digits of the errors are enough, and a division in float64 would take longer than the rest of the entry. The
+    # logarithm of r / v is at least its relative error e, and larger by at most e^2, which is below 1e-14.
     excess = (0.0 * log_z).to(tl.float32)
     gain, least = excess, excess + 1.0
     b, stored = (), ()
@@ -195,10 +216,10 @@ def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
         v = a[j]
         r, short = _to_float32(v)
         error = (r - v).to(tl.float32)
-        e = tl.where(short >= _TINY32, error / tl.where(short >= _TINY32, short, 1.0), 0.0)
-        e = e + 0.5 * e * e  # log(r / v), with the error relative to r
+        normal = short >= _TINY32
         excess += error
-        gain += short * e
+        gain += tl.where(normal, error, 0.0)
+        e = tl.where(normal, error, 0.0) / tl.maximum(short, _TINY32)
         least = tl.where(short > 0.0, tl.minimum(least, e), least)
         b, stored = b + (r,), stored + (short,)
     excess, gain, least = excess.to(tl.float64), gain.to(tl.float64), least.to(tl.float64)
@@ -210,61 +231,69 @@ def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
 @triton.jit(do_not_specialize=_GENERAL)
 def log_pass(
     raw, weights, settings, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
-    K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
-    WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
+    K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr, WRITE: tl.constexpr,
+    ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr, SMOOTH: tl.constexpr, UNDERFLOW: tl.constexpr,
 ):  # fmt: skip
-    """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``."""
+    """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``. The sum of a row cancels in this formula."""
     lanes = tl.arange(0, BLOCK).to(tl.int64)
     zero = tl.zeros([BLOCK], tl.float64)
     value, size, zeros, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
-    mean = _zeros(BLOCK, K)
-    before = _zeros(BLOCK, K if SURVEY else 1)
-    rounded = _zeros(BLOCK, K if WRITE and ROUND else 1)
-    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1)
+    mean = _zeros(BLOCK, K, tl.float64)
+    before = _zeros(BLOCK, K if SURVEY else 1, tl.float64)
+    rounded = _zeros(BLOCK, K if WRITE and ROUND else 1, tl.float64)
+    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1, tl.float32)
     centre = tl.load(settings + K + 2)
     for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
-        p, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS)
+        x, total, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS, SMOOTH)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
-        if SURVEY:
-            lowest, n_zeros = _lowest(p, inside, K)
-            before = _added(before, w, p, K)
-            zeros += n_zeros
-            ceiling += w * -tl.log(lowest)
-        z = p[0] * tl.load(settings)
-        for j in tl.static_range(1, K):
-            z += p[j] * tl.load(settings + j)
-        valid = valid & (z > _SMALL) & (z < _LARGE)
-        log_z = tl.log(tl.where(valid, z, 1.0))
+        y = ()
+        z = 0.0 * total
+        for j in tl.static_range(K):
+            y = y + (x[j].to(tl.float64) * tl.load(settings + j),)
+            z += y[j]
+        valid = valid & (z * total > _SMALL) & (z * total < _LARGE)
+        both = tl.where(inside, 1.0 / (z * total), 0.0)  # One division gives the inverses of both.
+        share = tl.where(valid & inside, z * z * both, 1.0)
+        log_z = tl.log(share)
         value += w * (log_z + centre)
         size += w * tl.abs(log_z + centre)
-        inverse = 1.0 / z
+        if SURVEY:
+            lowest, n_zeros = _lowest(x, inside, K)
+            before = _added(before, w, _scaled(x, z * both, K), K, WEIGHTED)
+            zeros += n_zeros
+            ceiling += w * -tl.log(tl.where(inside, lowest.to(tl.float64) * (z * both), 1.0))
+        inverse = total * both
         a = ()
         for j in tl.static_range(K):
-            factor = tl.load(settings + j)
-            v = p[j] * factor * inverse
-            if WRITE:
-                small = (p[j] > 0.0) & (v < tl.where(factor > 0.0, tl.maximum(inverse, 1.0) * _TINY, 0.0))
-                valid = valid & (~small | (inverse <= 1.0))
+            v = y[j] * inverse
+            if WRITE and UNDERFLOW:
+                least = tl.maximum(1.0 / share, 1.0) * _TINY
+                small = (x[j] > 0.0) & (v < tl.where(tl.load(settings + j) > 0.0, least, 0.0))
+                valid = valid & (~small | (share >= 1.0))
                 v = tl.where(small, _TINY, v)
             a = a + (v,)
-        mean = _added(mean, w, a, K)
+        mean = _added(mean, w, a, K, WEIGHTED)
         if CURVATURE:
-            edges = _with_edges(edges, w, a, K)
+            # Float32 is enough: a step then removes all but 1e-7 of the error, and the next pass measures what is left.
+            short_a = ()
+            for j in tl.static_range(K):
+                short_a = short_a + (a[j].to(tl.float32),)
+            edges = _with_edges(edges, w.to(tl.float32), short_a, K)
         if WRITE:
             stored = a
             if ROUND:
                 a, stored, added, missing = _rounded_log_rows(a, log_z, centre, K)
                 moved += w * added
                 short += w * missing
-                rounded = _added(rounded, w, a, K)
+                rounded = _added(rounded, w, a, K, WEIGHTED)
             _store_rows(rows, stored, row, inside, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
     if not SURVEY:
-        before = _zeros(BLOCK, K)
+        before = _zeros(BLOCK, K, tl.float64)
     if not (WRITE and ROUND):
-        rounded = _zeros(BLOCK, K)
+        rounded = _zeros(BLOCK, K, tl.float64)
     _store_sums(
         out, value, size, zero, zeros, ceiling, moved, short, invalid, before, mean, rounded, edges, K, CURVATURE
     )
@@ -272,102 +301,114 @@ def log_pass(
 
 @triton.jit
 def _excess(x, theta, K: tl.constexpr):
-    """The sum of ``max(x + theta, 0)`` minus 1, and the number of positive entries."""
-    total = tl.maximum(x[0] + theta, 0.0) - 1.0
+    """``max(x + theta, 0)``, its sum minus 1, and the number of positive entries."""
+    above = (tl.maximum(x[0] + theta, 0.0),)
+    total = above[0] - 1.0
     count = (x[0] + theta > 0.0).to(tl.int32)
     for j in tl.static_range(1, K):
         v = x[j] + theta
-        total += tl.maximum(v, 0.0)
+        above = above + (tl.maximum(v, 0.0),)
+        total += above[j]
         count += (v > 0.0).to(tl.int32)
-    return total, tl.maximum(count, 1)
+    return above, total, tl.maximum(count, 1)
 
 
 @triton.jit
-def _support_step(x, K: tl.constexpr):
-    """How far the largest entry is from 0 in the nearest points of the simplex, in float32: this finds the support."""
-    top = x[0]
-    for j in tl.static_range(1, K):
-        top = tl.maximum(top, x[j])
+def _first_theta(x, K: tl.constexpr):
+    """``theta`` for the support that a search in float32 finds. Such arithmetic takes half as long as in float64."""
     near = ()
-    total = (0.0 * top).to(tl.float32)
+    top = x[0].to(tl.float32)
+    for j in tl.static_range(1, K):
+        top = tl.maximum(top, x[j].to(tl.float32))
+    total = 0.0 * top
     for j in tl.static_range(K):
-        v = tl.maximum(x[j] - top, -1e30).to(tl.float32)
-        total += v
-        near = near + (v,)
+        near = near + (tl.maximum(x[j].to(tl.float32) - top, -1e30),)
+        total += near[j]
     # Newton's method, in all lanes at the same time. Both starts are at least the solution; see ``losses.projection``.
     t = tl.minimum((1.0 - total) / K, 1.0)
     moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
-        error, count = _excess(near, t, K)
+        _, error, count = _excess(near, t, K)
         step = error / count.to(tl.float32)
         t -= step
         moving = tl.max((step > 1e-6).to(tl.int32), axis=0)
         rounds += 1
-    return t.to(tl.float64) - top
+    positive = near[0] + t > 0.0
+    inside, count = tl.where(positive, x[0], 0.0), positive.to(tl.int32)
+    for j in tl.static_range(1, K):
+        positive = near[j] + t > 0.0
+        inside += tl.where(positive, x[j], 0.0)
+        count += positive.to(tl.int32)
+    return (1.0 - inside) / tl.maximum(count, 1).to(tl.float64)
 
 
 @triton.jit
 def _onto_simplex(x, K: tl.constexpr):
-    """``theta`` such that ``max(x + theta, 0)`` sums to 1, the error of this sum, and the size of the support."""
-    theta = _support_step(x, K)
-    # A step in float64 is then exact, unless the support changes. From any start, all but the first step go down.
-    error, count = _excess(x, theta, K)
-    moving, rounds = 1, 0
+    """``max(x + theta, 0)`` with a sum of 1, ``theta``, the error of this sum, and the size of the support."""
+    theta = _first_theta(x, K)
+    # This is exact, unless float32 found another support. From any start, all but the first step go down.
+    above, error, count = _excess(x, theta, K)
+    moving, rounds = _is_large(error, count, theta), 0
     while (moving > 0) & (rounds <= K):
         theta -= error / count.to(tl.float64)
-        error, count = _excess(x, theta, K)
-        moving = tl.max((tl.abs(error) > 4e-16 * count * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
+        above, error, count = _excess(x, theta, K)
+        moving = _is_large(error, count, theta)
         rounds += 1
-    return theta, error, count.to(tl.float64)
+    return above, theta, error, count
+
+
+@triton.jit
+def _is_large(error, count, theta):
+    """Whether the error of a sum is more than rounding in some lane."""
+    return tl.max((tl.abs(error) > 4e-16 * count * tl.maximum(1.0, tl.abs(theta))).to(tl.int32), axis=0)
 
 
 @triton.jit(do_not_specialize=_GENERAL)
 def brier_pass(
     raw, weights, settings, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
-    K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr,
-    WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
+    K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr, WRITE: tl.constexpr,
+    ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr, SMOOTH: tl.constexpr, UNDERFLOW: tl.constexpr,
 ):  # fmt: skip
     """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``."""
     lanes = tl.arange(0, BLOCK).to(tl.int64)
     zero = tl.zeros([BLOCK], tl.float64)
     value, size, offset, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
-    mean = _zeros(BLOCK, K)
-    before = _zeros(BLOCK, K if SURVEY else 1)
-    rounded = _zeros(BLOCK, K if WRITE and ROUND else 1)
-    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1)
+    mean = _zeros(BLOCK, K, tl.float64)
+    before = _zeros(BLOCK, K if SURVEY else 1, tl.float64)
+    rounded = _zeros(BLOCK, K if WRITE and ROUND else 1, tl.float64)
+    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1, tl.float64)
     for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
-        p, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS)
+        x, total, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS, SMOOTH)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
+        p = _scaled(x, 1.0 / total, K)
         if SURVEY:
-            squares, lowest = p[0] * p[0], p[0]
+            squares, lowest = p[0] * p[0], x[0]
             for j in tl.static_range(1, K):
                 squares += p[j] * p[j]
-                lowest = tl.minimum(lowest, p[j])
-            before = _added(before, w, p, K)
+                lowest = tl.minimum(lowest, x[j])
+            before = _added(before, w, p, K, True)
             offset += w * squares
-            ceiling += w * (1.0 - 2.0 * lowest + squares)
+            ceiling += w * (1.0 - 2.0 * lowest.to(tl.float64) / total + squares)
         x = ()
         for j in tl.static_range(K):
             x = x + (p[j] + tl.load(settings + j),)
-        theta, error, count = _onto_simplex(x, K)
+        above, theta, error, count = _onto_simplex(x, K)
         valid = valid & (tl.abs(error) < 0.5)  # otherwise the predictions are lost to rounding
-        total = 1.0 / tl.where(valid, 1.0 + error, 1.0)
+        a = _scaled(above, tl.where(inside, 1.0 / tl.where(valid, 1.0 + error, 1.0), 0.0), K)
         conjugate = 0.0 * theta
-        a = ()
         for j in tl.static_range(K):
-            v = tl.maximum(x[j] + theta, 0.0) * total
-            conjugate += v * (2.0 * x[j] - v)  # <x, a> - |a|^2
-            a = a + (v,)
+            conjugate += a[j] * (2.0 * x[j] - a[j])  # <x, a> - |a|^2
         value += w * conjugate
         size += w * tl.abs(conjugate)
-        mean = _added(mean, w, a, K)
+        mean = _added(mean, w, a, K, WEIGHTED)
         if CURVATURE:
             support = ()
             for j in tl.static_range(K):
-                support = support + (tl.where(a[j] > 0.0, 1.0, 0.0).to(tl.float64),)
-            edges = _with_edges(edges, 0.5 * w / count, support, K)
+                support = support + (tl.where(above[j] > 0.0, 1.0, 0.0).to(tl.float64),)
+            # In float64: the dual function is piecewise quadratic, so the last step is exact if its curvature is.
+            edges = _with_edges(edges, 0.5 * w / count.to(tl.float64), support, K)
         if WRITE:
             stored = a
             if ROUND:
@@ -376,24 +417,23 @@ def brier_pass(
                     r, v = _to_float32(a[j])
                     b, stored = b + (r,), stored + (v,)
                 a = b
-                rounded = _added(rounded, w, a, K)
+                rounded = _added(rounded, w, a, K, WEIGHTED)
             _store_rows(rows, stored, row, inside, out_row_stride, out_column_stride, K)
-            fall = 0.0 * theta  # the mean of r_j - shift_j, up to a constant of the row
+            fall = 0.0 * theta  # half the mean of r_j - shift_j, up to a constant of the row
             least = _HUGE + 0.0 * theta
             distance = 0.0 * theta
             for j in tl.static_range(K):
-                d = p[j] - a[j]
-                one = -2.0 * (d + tl.load(settings + j))
+                one = a[j] - x[j]
                 fall += a[j] * one
                 least = tl.minimum(least, one)
-                distance += d * d
+                distance += (p[j] - a[j]) * (p[j] - a[j])
             moved += w * distance
-            short += w * tl.maximum(fall - least - tl.load(settings + K + 3), 0.0)
+            short += w * tl.maximum(2.0 * (fall - least) - tl.load(settings + K + 3), 0.0)
         invalid += tl.where(valid, 0.0, 1.0)
     if not SURVEY:
-        before = _zeros(BLOCK, K)
+        before = _zeros(BLOCK, K, tl.float64)
     if not (WRITE and ROUND):
-        rounded = _zeros(BLOCK, K)
+        rounded = _zeros(BLOCK, K, tl.float64)
     _store_sums(
         out, value, size, offset, zero, ceiling, moved, short, invalid, before, mean, rounded, edges, K, CURVATURE
     )

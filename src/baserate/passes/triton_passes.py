@@ -42,7 +42,7 @@ _MOST_PER_LANE, _MOST_CURVED = 16, 12  # Most classes of a row that fit in one l
 _TILE_VALUES, _LANE_COLUMNS = 128, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
 _SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
-_DROPPED = -1e300  # Half the shift of classes of rate 0, for the Brier score.
+_DROPPED = -1e30  # Half the shift of classes of rate 0, for the Brier score; a number of float32.
 _PROGRAMS_PER_CORE = 32  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
 _INTERPRETED_BLOCK = 1024  # The interpreter takes as long for many lanes as for few.
 _EPS = float(np.finfo(np.float64).eps)
@@ -69,6 +69,7 @@ class TritonPasses(RowPasses):
 
     name = "triton"
     block_values = 1 << 62  # one block
+    reuses_curvature = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -223,8 +224,12 @@ def launch(
         "WEIGHTED": weights is not None,
     }
     on_device = torch.cuda.device(raw.device) if raw.device.type == "cuda" else contextlib.nullcontext()
+    run = _launch_wide
+    if _fits_a_lane(raw.shape[1], curvature):
+        run = _launch_per_lane
+        flags["SMOOTH"] = bool(params[raw.shape[1] + _kernels().SMOOTHING])
+        flags["UNDERFLOW"] = logits or raw.dtype == torch.float64
     with on_device:
-        run = _launch_per_lane if _fits_a_lane(raw.shape[1], curvature) else _launch_wide
         found: FloatArray = run(loss, raw, weights, settings, rows, curvature, flags).cpu().numpy()
     return found
 
