@@ -4,6 +4,9 @@ For each size a Parquet file of float32 predictions with a column of ids is gene
 other, measure a scan of its columns with pyarrow, a write of its rows with pyarrow, and `br.adjust` with `out=`. The
 ratio is the time of the adjustment divided by the time of one write and of one scan per pass. At last the result is
 compared with the result in memory.
+
+With `--layouts`, files of the same number of rows are written in other ways: with small and with large row groups, and
+with further columns. Memory should not depend on it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,22 +35,33 @@ GROUP = 1 << 20  # rows per row group
 COMPARED = 1_000_000  # rows that are compared with the result in memory
 
 
-def pieces(n: int) -> Any:
+class Layout(NamedTuple):
+    """How a file is written: rows per row group, and float64 columns beside the ids and the predictions."""
+
+    group: int = GROUP
+    further: int = 0
+
+
+PLAIN = Layout()
+LAYOUTS = [Layout(100_000), Layout(1_000_000), Layout(10_000_000), Layout(1_000_000, further=20)]
+
+
+def pieces(n: int, layout: Layout = PLAIN) -> Any:
     """Yield random predictions, one row group at a time."""
     rng = np.random.default_rng(0)
-    for start in range(0, n, GROUP):
-        p = np.exp(2 * rng.standard_normal((len(CLASSES), min(GROUP, n - start)), dtype=np.float32))
+    for start in range(0, n, layout.group):
+        p = np.exp(2 * rng.standard_normal((len(CLASSES), min(layout.group, n - start)), dtype=np.float32))
         p /= p.sum(axis=0)
         ids = np.arange(start, start + p.shape[1])
-        yield pa.table({"id": ids} | {name: p[j] for j, name in enumerate(COLUMNS)})
+        further = {f"x{i}": rng.random(len(ids)) for i in range(layout.further)}
+        yield pa.table({"id": ids} | {name: p[j] for j, name in enumerate(COLUMNS)} | further)
 
 
-def make(path: Path, n: int) -> None:
+def make(path: Path, n: int, layout: Layout = PLAIN) -> None:
     """Write a Parquet file of random predictions."""
-    schema = next(pieces(1)).schema
-    with pq.ParquetWriter(path, schema) as writer:
-        for piece in pieces(n):
-            writer.write_table(piece, row_group_size=GROUP)
+    with pq.ParquetWriter(path, next(pieces(1, layout)).schema) as writer:
+        for piece in pieces(n, layout):
+            writer.write_table(piece, row_group_size=layout.group)
 
 
 def scan(path: Path, out: Path, loss: str) -> dict[str, Any]:
@@ -68,7 +82,7 @@ def copy(path: Path, out: Path, loss: str) -> dict[str, Any]:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
             began = time.perf_counter()
-            writer.write_table(table, row_group_size=GROUP)
+            writer.write_table(table, row_group_size=len(table))
             seconds += time.perf_counter() - began
     return {"seconds": seconds}
 
@@ -78,7 +92,7 @@ def adjust(path: Path, out: Path, loss: str) -> dict[str, Any]:
     make(out, 200_000)
     br.adjust(out, RATES, loss=loss)  # loads modules and kernels
     began = time.perf_counter()
-    result = br.adjust(path, RATES, loss=loss, out=out)
+    result = br.adjust(path, RATES, columns="p_*", loss=loss, out=out)
     seconds = time.perf_counter() - began
     result.save(out.with_suffix(".json"))
     return {"seconds": seconds, "passes": result.n_passes, "peak": peak_memory()}
@@ -112,10 +126,10 @@ def compare(path: Path, out: Path, loss: str) -> dict[str, float]:
     }
 
 
-def measure(folder: Path, n: int, loss: str, in_memory: bool) -> dict[str, Any]:
+def measure(folder: Path, n: int, loss: str, in_memory: bool, layout: Layout = PLAIN) -> dict[str, Any]:
     """Measure one size and loss."""
     path, out = folder / "in.parquet", folder / "out.parquet"
-    make(path, n)
+    make(path, n, layout)
     scan(path, out, loss)  # so that the file is in the cache of the operating system for all measurements
     figures = {
         name: in_new_process(step, path, out, loss)
@@ -127,6 +141,7 @@ def measure(folder: Path, n: int, loss: str, in_memory: bool) -> dict[str, Any]:
     return {
         "rows": n,
         "loss": loss,
+        **layout._asdict(),
         "gigabytes": path.stat().st_size / 1e9,
         "scan": figures["scan"]["seconds"],
         "write": figures["copy"]["seconds"],
@@ -156,6 +171,22 @@ def table(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def table_of_layouts(found: list[dict[str, Any]]) -> str:
+    """A Markdown table."""
+    lines = [
+        "| rows x 4, float32 | rows per row group | further columns | file | adjusted in | passes "
+        "| times (passes x scan + write) | peak memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        cells = [
+            f"{one['rows']:.0e} | {one['group']:,} | {one['further']} | {one['gigabytes']:.2f} GB",
+            f"{one['adjust']:.1f} s | {one['passes']} | {one['ratio']:.2f} | {one['peak']:.0f} MiB",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7, 1e8])
@@ -166,22 +197,28 @@ def main() -> None:
         default=1e8,
         help="largest number of rows for which the result is also computed in memory",
     )
-    parser.add_argument("--folder", help="folder for the files, which need 5 GB for 1e8 rows")
+    parser.add_argument(
+        "--folder", help="folder for the files, which need 5 GB for 1e8 rows, and 40 GB with further columns"
+    )
     parser.add_argument("--json", help="also write the results to this file")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/files.md")
+    parser.add_argument("--layouts", action="store_true", help="other layouts of one file with log loss instead")
     options = parser.parse_args()
+    cases = [(n, loss, PLAIN) for n in options.rows for loss in options.losses]
+    if options.layouts:
+        cases = [(max(options.rows), "log", layout) for layout in LAYOUTS]
     found = []
-    for n in options.rows:
-        for loss in options.losses:
-            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                found.append(measure(Path(folder), int(n), loss, n <= options.most_in_memory))
-            print(json.dumps(found[-1]), flush=True)
-    text = table(found)
+    for n, loss, layout in cases:
+        in_memory = n <= options.most_in_memory and not options.layouts
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            found.append(measure(Path(folder), int(n), loss, in_memory, layout))
+        print(json.dumps(found[-1]), flush=True)
+    text = table_of_layouts(found) if options.layouts else table(found)
     print(text)
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if options.docs:
-        fill("docs/files.md", "files", text)
+        fill("docs/files.md", "layouts" if options.layouts else "files", text)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,11 @@ from baserate.tables.dialect import Dialect
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PIECE_BYTES = 64 << 20
-"""Approximate maximum size of a piece, so that several pieces fit into memory."""
+PIECE_BYTES = 32 << 20
+"""Approximate maximum size of a piece, so that several pieces fit into memory.
+
+A piece that is adjusted is in memory several times: as it was read, as arrays, and as it is written.
+"""
 
 BATCH_ROWS = 1 << 17
 """Rows per record batch of a piece."""
