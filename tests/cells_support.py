@@ -18,7 +18,8 @@ from baserate.engines.memory import MemoryEngine
 from baserate.inputs.reading import Reading
 from baserate.losses import Loss
 from baserate.passes import choose_passes
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.balls import Ball
+from baserate.rates.sets import RateSet
 from baserate.support.answer_types import FLOAT64, AnswerTypes
 
 Ints = NDArray[np.intp]
@@ -39,7 +40,7 @@ def margin(
     high: Array | None = None,
     *,
     known: NDArray[np.bool_] | None = None,
-    balls: dict[int, Ball] | None = None,
+    regions: dict[int, Ball] | None = None,
 ) -> Margin:
     """A margin with exact rates, or with bounds that are tightened as the interface does."""
     labels = [f"{name}{g}" for g in range(len(low))]
@@ -47,7 +48,7 @@ def margin(
         sets = [RateSet.box(one, other) for one, other in zip(low, high, strict=True)]
         low, high = np.array([s.low for s in sets]), np.array([s.high for s in sets])
     known = np.ones(len(low), dtype=bool) if known is None else known
-    return Margin(name, labels, low, low if high is None else high, known, balls or {})
+    return Margin(name, labels, low, low if high is None else high, known, regions or {})
 
 
 def dual_of(

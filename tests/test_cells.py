@@ -19,7 +19,7 @@ from baserate.core.search import Stop
 from baserate.errors import NotConvergedWarning
 from baserate.inputs.reading import Reading
 from baserate.losses import Loss
-from baserate.rates.sets import Ball
+from baserate.rates.balls import Ball
 from baserate.support.answer_types import AnswerTypes
 
 LOSSES = [*COMMON_LOSSES, br.losses.Power(3), br.losses.Quadratic([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])]
@@ -71,8 +71,8 @@ def test_groups_with_bounds_balls_and_hard_zeros_equal_problems_of_their_own(kin
         low, high = np.maximum(rates - 0.03, 0), np.minimum(rates + 0.02, 1)
         table, known = margin("region", low, high), [br.Rates.between(a, b) for a, b in zip(low, high, strict=True)]
     if kind == "ball":
-        balls = {g: Ball(rates[g], np.ones(3), 0.05) for g in range(5)}
-        table = margin("region", np.zeros((5, 3)), np.ones((5, 3)), balls=balls)
+        regions = {g: Ball(rates[g], np.ones(3), 0.05) for g in range(5)}
+        table = margin("region", np.zeros((5, 3)), np.ones((5, 3)), regions=regions)
         known = [br.Rates.near(one, 0.05) for one in rates]
     if kind == "hard zeros":
         p = np.where((np.random.default_rng(4).random(p.shape) < 0.2) & (labels == 0), 0.0, p)
@@ -272,14 +272,14 @@ def test_balls_of_overlapping_margins_contain_the_rates() -> None:
     tables = [rates_by_group(labels, g, g.max() + 1) for g in groups]
     margins, radius = [], 0.04
     for i, t in enumerate(tables):
-        balls = {g: Ball(one, 1 / np.maximum(one, 0.05), radius) for g, one in enumerate(t)}
-        margins.append(margin(f"m{i}", np.zeros_like(t), np.ones_like(t), balls=balls))
+        regions = {g: Ball(one, 1 / np.maximum(one, 0.05), radius) for g, one in enumerate(t)}
+        margins.append(margin(f"m{i}", np.zeros_like(t), np.ones_like(t), regions=regions))
     fit, rows = solve(p, groups, margins, br.losses.Log())
     assert fit.converged
     binding = 0
     for of_row, table in zip(groups, margins, strict=True):
         achieved = rates_by_group(rows, of_row, table.n_groups)
-        for g, ball in table.balls.items():
+        for g, ball in table.regions.items():
             assert ball.distance(achieved[g]) <= radius + 1e-9
             binding += ball.distance(achieved[g]) > radius - 1e-9
     assert binding > 0

@@ -160,7 +160,7 @@ def test_objects_of_any_kind_may_be_mixed_in_one_table() -> None:
     np.testing.assert_allclose(sets.low[0], [0.1, 0.8])
     np.testing.assert_allclose(sets.low[1], br.Rates.from_counts([3, 47], 0.975).bounds(200)[0])
     np.testing.assert_allclose(sets.low[3], br.Rates.of_population([0.3, 0.7], 0.975).bounds(400)[0])
-    assert sets.balls[2].radius == pytest.approx(0.1)
+    assert sets.regions[2].radius == pytest.approx(0.1)
     assert sets.known.tolist() == [True, True, True, True, False]
     assert known.certainty == pytest.approx(0.95)
 

@@ -12,7 +12,8 @@ from support import Array
 
 from baserate.core import rate_set_step
 from baserate.core.rate_set_step import newton, solve_centred
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.balls import Ball
+from baserate.rates.sets import RateSet
 
 
 def laplacian_of_rows(rng: np.random.Generator, k: int, n: int = 20, sharpness: float = 1.0) -> tuple[Array, Array]:
@@ -39,7 +40,7 @@ def random_shift(rng: np.random.Generator, k: int) -> Array:
 def model_value(rate_set: RateSet, matrix: Array, mean: Array, shift: Array, x: Array) -> float:
     """What :func:`newton` maximises; the support function of a box is found by linear programming."""
     step = x - shift
-    if rate_set.ball is None:
+    if not rate_set.is_curved:
         bounds = np.column_stack([rate_set.low, rate_set.high])
         lowest = linprog(x, A_eq=np.ones((1, len(x))), b_eq=[1.0], bounds=bounds).fun
     else:
@@ -50,8 +51,8 @@ def model_value(rate_set: RateSet, matrix: Array, mean: Array, shift: Array, x: 
 
 def _solved(objective: object, t: cp.Variable, rate_set: RateSet) -> float:
     constraints = [t >= rate_set.low, t <= rate_set.high, cp.sum(t) == 1]
-    ball = rate_set.ball
-    if ball is not None:
+    ball = rate_set.region
+    if isinstance(ball, Ball):
         constraints.append(cp.norm(cp.multiply(np.sqrt(ball.scale), t - ball.centre)) <= ball.radius)
     problem = cp.Problem(cp.Minimize(objective), constraints)
     problem.solve(solver="CLARABEL")
@@ -303,8 +304,8 @@ def test_a_step_with_a_ball_solves_the_second_order_model() -> None:
     compared = 0
     for _ in range(40):
         rate_set, matrix, mean = ball_problem(rng, 4, 0.1)
-        shift, ball = rng.normal(size=4), rate_set.ball
-        assert ball is not None
+        shift, ball = rng.normal(size=4), rate_set.region
+        assert isinstance(ball, Ball)
         rates = ball.support(shift)
         if (rates <= 0).any():
             continue
@@ -319,8 +320,9 @@ def test_the_first_step_towards_a_ball_is_the_best_along_its_normal() -> None:
     rng = np.random.default_rng(7)
     for _ in range(20):
         rate_set, matrix, mean = ball_problem(rng, 4, 0.02)
-        ball = rate_set.ball
-        if ball is None or ball.distance(mean) <= ball.radius:
+        ball = rate_set.region
+        assert isinstance(ball, Ball)
+        if ball.distance(mean) <= ball.radius:
             continue
         shift = np.full(4, 0.7)
         step = newton(rate_set, matrix, mean, shift) - shift
@@ -415,7 +417,7 @@ def test_a_singular_matrix_never_raises_and_never_lowers_the_model(
             x = newton(rate_set, matrix, MEAN, shift)
         if not np.isfinite(x).all() or np.abs(x).max() > 1e10:
             continue
-        if rate_set.ball is not None and np.ptp(shift) > 0:
+        if rate_set.is_curved and np.ptp(shift) > 0:
             continue  # the curvature of the ball makes the matrix regular, and a plain Newton step may overshoot
         assert model_value(rate_set, matrix, MEAN, shift, x) >= model_value(rate_set, matrix, MEAN, shift, shift) - 1e-9
 

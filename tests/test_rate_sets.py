@@ -11,7 +11,9 @@ from scipy.optimize import linprog
 from support import Array
 
 import baserate as br
-from baserate.rates.sets import Ball, RateSet, _leave_ball
+from baserate.rates.balls import Ball, _leave_ball
+from baserate.rates.regions import UNLIMITED
+from baserate.rates.sets import RateSet
 
 CENTRE = np.array([0.5, 0.3, 0.2])
 EUCLIDEAN = Ball(CENTRE, np.ones(3), 0.1)
@@ -295,8 +297,8 @@ def test_margin_is_the_multiplier_of_the_sum_in_the_linear_program(k: int) -> No
         between = (t > rate_set.low + 1e-9) & (t < rate_set.high - 1e-9)
         if between.sum() != 1:
             continue  # at a corner the multiplier is not unique
-        assert rate_set.margin(shift) == shift[between][0]
-        assert rate_set.margin(shift) == pytest.approx(lowest_in_box(low, high, shift)[1], abs=1e-9)
+        assert rate_set.limits.margin(shift) == shift[between][0]
+        assert rate_set.limits.margin(shift) == pytest.approx(lowest_in_box(low, high, shift)[1], abs=1e-9)
         compared += 1
     assert compared >= 10
 
@@ -386,12 +388,12 @@ def test_active_bounds_and_sensitivity_agree() -> None:
 
 def test_restriction_to_some_classes_has_the_members_that_are_zero_elsewhere() -> None:
     keep = np.array([0, 2])
-    for ball in (None, *BALLS, Ball(np.array([0.5, 0.1, 0.4]), np.array([1.0, 3.0, 2.0]), 0.4)):
+    for ball in (UNLIMITED, *BALLS, Ball(np.array([0.5, 0.1, 0.4]), np.array([1.0, 3.0, 2.0]), 0.4)):
         rate_set = RateSet.box(np.zeros(3), np.array([0.8, 0.0, 0.6]), ball)
         part = rate_set.restrict(keep)
         for first in np.linspace(0, 1, 401):
             t = np.array([first, 0.0, 1 - first])
-            whole = (t <= [0.8, 0.0, 0.6]).all() and (ball is None or ball.distance(t) <= ball.radius)
+            whole = (t <= [0.8, 0.0, 0.6]).all() and ball.distance(t) <= ball.radius
             assert (part.distance(t[keep]) <= 1e-12) == whole
 
 
@@ -442,7 +444,7 @@ def test_without_some_classes_agrees_with_linear_programming() -> None:
 
 def test_without_some_classes_keeps_the_ball() -> None:
     rest = whole_simplex(WIDE).without(np.array([False, False, True]))
-    assert rest.ball is WIDE
+    assert rest.region is WIDE
     assert rest.high[2] == 0
     unstated = RateSet(np.zeros(3), np.ones(3)).without(np.array([False, False, True]))
     np.testing.assert_array_equal(unstated.stated, (np.zeros(3), np.ones(3)))
@@ -523,6 +525,12 @@ def test_curvature_is_zero_where_the_ball_does_not_bind() -> None:
     np.testing.assert_array_equal(huge.support_curvature(shift, corner), nothing)
     on_sphere = whole_simplex(EUCLIDEAN).support(shift, CENTRE)
     np.testing.assert_array_equal(whole_simplex(EUCLIDEAN).support_curvature(np.ones(3), on_sphere), nothing)
+
+
+def test_bounds_alone_have_no_boundary_that_is_reached_and_no_centre() -> None:
+    assert not UNLIMITED.is_reached(CENTRE)
+    with pytest.raises(TypeError, match="no centre"):
+        _ = UNLIMITED.whitening
 
 
 # The way out of a ball

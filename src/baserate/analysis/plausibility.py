@@ -28,8 +28,6 @@ from baserate.analysis.premise import (
 )
 from baserate.losses.base import Loss
 from baserate.rates import Rates, SurveyCounts
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import Ball, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
 
 _MAX_DRAWN_VALUES = 5e7  # Above, the rates of simulated labels are drawn from a normal distribution.
@@ -102,22 +100,12 @@ def check_rates(p: FloatArray, weights: FloatArray, known: Rates) -> RatesCheck:
         p_value = monte_carlo_p_value(stated - expected, draws, ridge)
         return RatesCheck(p_value, expected, stated, deviation)
     rate_set = known.rate_set(None)
-    scale = _scale(rate_set, deviation)
+    scale = np.asarray(1.0 / np.maximum(deviation, 1e-9) ** 2)
     stated = rate_set.nearest(expected, scale)
     differences = np.vstack([stated - expected, draws])
-    if isinstance(rate_set.ball, Ellipsoid):
-        size = ((differences @ rate_set.ball.whitening.T) ** 2).sum(axis=1)
-    else:
-        size = differences**2 @ scale
+    size = rate_set.region.squared_lengths(differences, scale)
     # The true rates, if in the set, are at least as far away as its nearest member, so this is conservative.
     return RatesCheck(float((size >= size[0] * (1 - 1e-9)).mean()), expected, stated, deviation)
-
-
-def _scale(rate_set: RateSet, deviation: FloatArray) -> FloatArray:
-    """Weights of the classes in a norm in which ``RateSet.nearest`` finds the nearest member."""
-    if isinstance(rate_set.ball, Ball):
-        return rate_set.ball.scale
-    return np.asarray(1.0 / np.maximum(deviation, 1e-9) ** 2)
 
 
 def _label_rates(p: FloatArray, weights: FloatArray) -> FloatArray:

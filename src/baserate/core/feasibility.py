@@ -19,7 +19,7 @@ import numpy as np
 from baserate.core.contracts import Block
 from baserate.core.dual import Dual, Survey
 from baserate.core.row_model import RowModel
-from baserate.rates.ellipsoids import Ellipsoid
+from baserate.rates.regions import Region
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
@@ -84,7 +84,7 @@ def diagnose(dual: Dual, survey: Survey, shift: FloatArray | None = None) -> Blo
     """
     rate_set = dual.kept_rate_set
     supports = _merge_all(dual.rows.map(partial(_supports_of, dual.model)))
-    if rate_set.ball is not None:
+    if rate_set.is_curved:
         return _separated(dual, survey, supports, shift)
     plan, cut_off = _route(supports, rate_set)
     if cut_off is not None:
@@ -112,8 +112,9 @@ def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray
     groups = [ranks >= floor for floor in np.unique(ranks)[1:]]
     found = [_blockage(dual, survey, supports, group) for group in groups]
     directions = [] if shift is None else [shift]
-    if shift is not None or isinstance(dual.kept_rate_set.ball, Ellipsoid):
-        directions.append(_towards_centre(dual.kept_rate_set, supports))
+    region = dual.kept_rate_set.region
+    if shift is not None or not region.is_cut:
+        directions.append(_towards_centre(region, supports))
     for direction in directions:
         if np.ptp(direction) > 0:
             weights = (direction - direction.min()) / np.ptp(direction)
@@ -122,19 +123,18 @@ def _separated(dual: Dual, survey: Survey, supports: Supports, shift: FloatArray
     return max(blocked, key=lambda one: (not one.weighted, one.wanted - one.reachable), default=None)
 
 
-def _towards_centre(rate_set: RateSet, supports: Supports) -> FloatArray:
-    """The direction from the possible rates that are nearest to the centre of a ball, to that centre.
+def _towards_centre(region: Region, supports: Supports) -> FloatArray:
+    """The direction from the possible rates that are nearest to the centre of a region, to that centre.
 
     The nearest ones are found by non-negative least squares, in which a large factor makes each group of rows keep its
     weight. Whether the direction separates the two is tested exactly afterwards.
     """
     from scipy.optimize import nnls
 
-    assert rate_set.ball is not None
     of_group, of_class = np.nonzero(supports.allowed)
     if len(of_group) > _MAX_UNKNOWNS:
-        return np.zeros(len(rate_set.low))
-    centre, whitening = rate_set.ball.centre, rate_set.ball.whitening
+        return np.zeros(supports.allowed.shape[1])
+    centre, whitening = region.centre, region.whitening
     n_groups, k = supports.allowed.shape
     equations = np.zeros((len(whitening) + n_groups, len(of_group)))
     equations[: len(whitening)] = whitening[:, of_class]
@@ -144,7 +144,7 @@ def _towards_centre(rate_set: RateSet, supports: Supports) -> FloatArray:
         amounts, _ = nnls(equations, wanted)
     except RuntimeError:  # too many steps
         return np.zeros(k)
-    return rate_set.ball.normal(centre - np.bincount(of_class, amounts, minlength=k))
+    return region.normal(centre - np.bincount(of_class, amounts, minlength=k))
 
 
 def _weighted_blockage(dual: Dual, survey: Survey, supports: Supports, weights: FloatArray) -> Blockage:

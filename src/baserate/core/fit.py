@@ -213,7 +213,7 @@ def drop_unpredicted_classes(search: Search) -> Search:
 
 def search_shift(search: Search) -> Search:
     """Newton's method on all rows."""
-    if search.dual.kept_rate_set.ball is not None and not search.dual.model.keeps_all_classes:
+    if search.dual.kept_rate_set.is_curved and not search.dual.model.keeps_all_classes:
         search = _try_without_shift(search)
         if search.solution is not None:
             return search
@@ -368,9 +368,8 @@ def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Se
         f"{search.dual.rows.n_rows} rows give {them} a probability above 0, which allows at most {reachable}"
     )
     if found.weighted:
-        ball = search.dual.kept_rate_set.ball
-        assert ball is not None
-        reason = f"the zeros in the predictions allow no rates within {ball.radius:g} of the stated ones"
+        radius = search.dual.kept_rate_set.region.radius
+        reason = f"the zeros in the predictions allow no rates within {radius:g} of the stated ones"
     raise InfeasibleRates(
         f"{reason}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the "
         "rates",

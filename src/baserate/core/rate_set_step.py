@@ -7,14 +7,14 @@ curvature is added to the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.boxes import Box
+from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
 _PIVOTING_ROUNDS = 12  # 2 to 5 are usual
@@ -39,28 +39,25 @@ def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: Float
     """
     if rate_set.is_point:
         return np.asarray(shift + solve_centred(matrix, rate_set.low - mean))
-    if rate_set.ball is not None:
-        if rate_set.fixed.any() and not isinstance(rate_set.ball, Ellipsoid):  # their bounds may be all that matters
-            x = _BoxStep(replace(rate_set, ball=None), matrix, mean, shift).by_block_pivoting()
-            if rate_set.ball.distance(mean + matrix @ (x - shift)) <= rate_set.ball.radius:
-                return x
-        return _step_with_ball(rate_set, rate_set.ball, matrix, mean, shift)
-    return _BoxStep(rate_set, matrix, mean, shift).by_block_pivoting()
+    region = rate_set.region
+    if not region.is_curved or (region.is_cut and rate_set.fixed.any()):  # the bounds may be all that matters
+        x = _BoxStep(rate_set.limits, matrix, mean, shift).by_block_pivoting()
+        if not region.is_curved or region.distance(mean + matrix @ (x - shift)) <= region.radius:
+            return x
+    return _curved_step(rate_set, matrix, mean, shift)
 
 
-def _step_with_ball(
-    rate_set: RateSet, ball: Ball | Ellipsoid, matrix: FloatArray, mean: FloatArray, shift: FloatArray
-) -> FloatArray:
-    """The new shift for a ball.
+def _curved_step(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
+    """The new shift for a set with a curved boundary.
 
     The curvature of the support function is added to the model, so that a very small ball behaves like a point. The
     support function has one kink, where all classes have the same shift. From there the step is along the normal of
-    the ball at the member near the mean.
+    the region at the member near the mean.
     """
     rates = rate_set.support(shift, mean)
     if np.ptp(shift) > 0:
         return np.asarray(shift + solve_centred(matrix + rate_set.support_curvature(shift, rates), rates - mean))
-    normal = ball.normal(rates - mean)
+    normal = rate_set.region.normal(rates - mean)
     curvature = float(normal @ matrix @ normal)
     length = float(normal @ (rates - mean)) / curvature if curvature > 0 else 0.0
     return np.asarray(shift + length * normal)
@@ -70,7 +67,7 @@ def _step_with_ball(
 class _BoxStep:
     """The quadratic program for a box; see :func:`newton`."""
 
-    rate_set: RateSet
+    box: Box
     matrix: FloatArray
     mean: FloatArray
     shift: FloatArray
@@ -81,8 +78,8 @@ class _BoxStep:
         Each round activates all violated bounds and releases all bounds whose multiplier has the wrong sign. This
         usually ends after 2 to 5 rounds, but it may cycle; then the active-set method takes over.
         """
-        guess = np.sign(self.shift - self.rate_set.margin(self.shift)).astype(np.int8)
-        state = np.where(self.rate_set.fixed, np.int8(1), guess)
+        guess = np.sign(self.shift - self.box.margin(self.shift)).astype(np.int8)
+        state = np.where(self.box.fixed, np.int8(1), guess)
         if state.all():
             return self._one_by_one(state)
         for _ in range(_PIVOTING_ROUNDS):
@@ -99,7 +96,7 @@ class _BoxStep:
     def _solve_for_state(self, state: State) -> tuple[FloatArray, FloatArray]:
         """The maximum of the model, and its rates, if exactly these bounds are active. Some class must be free."""
         free, bound = state == 0, state != 0
-        t = np.where(state > 0, self.rate_set.low, self.rate_set.high)
+        t = np.where(state > 0, self.box.low, self.box.high)
         x = np.where(free, self.shift[free][0], self.shift)
         step = x - self.shift
         missing = (t - self.mean - self.matrix @ step)[bound]
@@ -110,12 +107,12 @@ class _BoxStep:
 
     def _wrong_sign(self, state: State, x: FloatArray) -> BoolArray:
         """Active bounds whose multiplier has the wrong sign."""
-        return np.asarray((state * (x - x[state == 0][0]) < 0) & ~self.rate_set.fixed)
+        return np.asarray((state * (x - x[state == 0][0]) < 0) & ~self.box.fixed)
 
     def _violations(self, state: State, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """How far free classes lie below their lower and above their upper bounds; 0 if it may be rounding."""
-        free, rounding = state == 0, 1e-13 * self.rate_set.high + 1e-300
-        below, above = self.rate_set.low - t, t - self.rate_set.high
+        free, rounding = state == 0, 1e-13 * self.box.high + 1e-300
+        below, above = self.box.low - t, t - self.box.high
         return np.where(free & (below > rounding), below, 0.0), np.where(free & (above > rounding), above, 0.0)
 
     def _one_by_one(self, state: State) -> FloatArray:
@@ -123,7 +120,7 @@ class _BoxStep:
 
         It cycles only by rounding, if the matrix is nearly singular. Then it stops, and the caller adds damping.
         """
-        state = np.where(self.rate_set.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
+        state = np.where(self.box.fixed, np.int8(1), 0 if state.all() else state).astype(np.int8)
         x, t = self._solve_for_state(state)
         while (wrong := self._wrong_sign(state, x)).any():
             state[wrong] = 0
@@ -145,7 +142,7 @@ class _BoxStep:
 
         ``side`` is 1 for the lower bound of class ``j`` and -1 for its upper bound.
         """
-        rate_set, matrix = self.rate_set, self.matrix
+        box, matrix = self.box, self.matrix
         while state[j] == 0:
             bound = state != 0
             # Increase the multiplier of the violated bound. Those of the active bounds follow to keep their rates.
@@ -153,10 +150,10 @@ class _BoxStep:
             direction[j] = side
             direction[bound] = self._solve_on(bound, -side * matrix[bound, j])
             slope = side * float(matrix[j] @ direction)
-            violation = max(float(rate_set.low[j] - t[j] if side > 0 else t[j] - rate_set.high[j]), 0.0)
+            violation = max(float(box.low[j] - t[j] if side > 0 else t[j] - box.high[j]), 0.0)
             others_free = bool((state == 0).sum() > 1)
             full = violation / slope if others_free and slope > 1e-14 * matrix[j, j] else np.inf
-            shrinking = bound & ~rate_set.fixed & (state * direction < 0)
+            shrinking = bound & ~box.fixed & (state * direction < 0)
             until_zero = np.divide(-multiplier, direction, out=np.full_like(multiplier, np.inf), where=shrinking)
             first = int(np.argmin(until_zero))
             length = min(full, max(float(until_zero[first]), 0.0))

@@ -75,7 +75,7 @@ def nearer_start(
 def _step_into_box(loss: Loss, rate_set: RateSet, row: FloatArray) -> FloatArray:
     """The shift that moves one row into a box of rates, if the loss knows it: for log loss ``clip(c * row)``."""
     stiffness = loss.stiffness(row)
-    if stiffness is None or rate_set.ball is not None or rate_set.distance(row) <= _EPS:
+    if stiffness is None or rate_set.is_curved or rate_set.distance(row) <= _EPS:
         return np.zeros_like(row)
     wanted = rate_set.nearest(row, stiffness)
     step = (loss.link(wanted[None]) - loss.link(row[None]))[0]

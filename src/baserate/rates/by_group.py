@@ -172,13 +172,13 @@ class GroupedRates(Rates):
         low, high = self._stated(sizes)
         known = np.asarray(~((low <= 0).all(axis=1) & (high >= 1).all(axis=1)))
         low, high = tightened(low, high)
-        balls = {}
+        regions = {}
         for i, rates in self.own.items():
             one = self._own_set(rates, None if sizes is None else int(sizes[i]))
             low[i], high[i], known[i] = one.low, one.high, True
-            if one.ball is not None:
-                balls[i] = one.ball
-        return GroupSets(low, high, known, balls)
+            if one.is_curved:
+                regions[i] = one.region
+        return GroupSets(low, high, known, regions)
 
     @property
     def levels(self) -> FloatArray:
@@ -217,7 +217,7 @@ class GroupedRates(Rates):
         known = self._with_known_size()
         sizes = None if batch_size is None else np.broadcast_to(np.asarray(batch_size), (self.n_groups,))
         sets = known.group_sets(sizes)
-        for i in sets.balls:
+        for i in sets.regions:
             sets.low[i], sets.high[i] = sets.of(i).bounds()
         return sets.low, sets.high
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from baserate.errors import InfeasibleRates
+from baserate.rates.boxes import Box
+from baserate.rates.regions import Region
 from baserate.support.arrays import FloatArray, IndexArray
 
 _FLATTEST = 1e-12
@@ -19,7 +21,7 @@ _FLATTEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Ellipsoid:
+class Ellipsoid(Region):
     """Rates whose distance from the centre, measured by a covariance matrix, is at most the radius.
 
     Attributes
@@ -31,6 +33,7 @@ class Ellipsoid:
     radius : float
     """
 
+    is_cut = False
     centre: FloatArray
     root: FloatArray
     radius: float
@@ -82,6 +85,18 @@ class Ellipsoid:
         """The smallest and the largest rate of each class in the ellipsoid, within 0 and 1."""
         reach = self.radius * np.sqrt((self.root**2).sum(axis=1))
         return np.clip(self.centre - reach, 0.0, 1.0), np.clip(self.centre + reach, 0.0, 1.0)
+
+    def bounds_in(self, box: Box) -> tuple[FloatArray, FloatArray]:
+        return self.bounds()
+
+    def violation_in(self, box: Box, rates: FloatArray) -> float:
+        return float(np.abs(rates - self.towards(rates)).max(initial=0.0))
+
+    def support_in(self, box: Box, shift: FloatArray, near: FloatArray) -> FloatArray:
+        return self.support(shift) if np.ptp(shift) > 0 else self.towards(near)
+
+    def support_curvature_in(self, box: Box, shift: FloatArray, rates: FloatArray) -> FloatArray:
+        return self.support_curvature(shift) if np.ptp(shift) > 0 else np.zeros((len(shift), len(shift)))
 
     def restrict(self, keep: IndexArray) -> Ellipsoid:
         """The part of the ellipsoid where all classes but ``keep`` have rate 0."""

@@ -10,8 +10,8 @@ import numpy as np
 from baserate.errors import BadRates, Option
 from baserate.inputs.group_labels import Label, quoted_group
 from baserate.inputs.validation import class_label
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import ROUNDING, Ball, RateSet
+from baserate.rates.regions import UNLIMITED, Region
+from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
 ROUND = Option("Rates.by(..., rounding='auto')")
@@ -30,18 +30,18 @@ class GroupSets(NamedTuple):
         Tightened bounds.
     known : bool array of shape (G,)
         Whether anything is known about a group.
-    balls : dict
-        The ball that limits the rates of a group as well, by the number of the group.
+    regions : dict
+        The curved region that limits the rates of a group as well, by the number of the group.
     """
 
     low: FloatArray
     high: FloatArray
     known: BoolArray
-    balls: Mapping[int, Ball | Ellipsoid]
+    regions: Mapping[int, Region]
 
     def of(self, i: int) -> RateSet:
         """The rate set of one group."""
-        return RateSet(self.low[i], self.high[i], self.balls.get(i))
+        return RateSet(self.low[i], self.high[i], self.regions.get(i, UNLIMITED))
 
 
 def tightened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

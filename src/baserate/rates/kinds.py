@@ -19,9 +19,10 @@ from baserate.inputs.class_numbers import (
     with_names_of,
 )
 from baserate.inputs.validation import as_confidence, class_label, is_number, quoted_name
+from baserate.rates.balls import Ball
 from baserate.rates.base import DESIGN_EFFECT, Rates
 from baserate.rates.intervals import batch_bounds, population_bounds, sampling_bounds
-from baserate.rates.sets import ROUNDING, Ball, RateSet
+from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray
 from baserate.support.text import shortened
 

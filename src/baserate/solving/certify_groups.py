@@ -144,9 +144,9 @@ def _margin_part(found: GroupDesign, m: int, cells: NewCells, group: IndexArray,
     excluded = np.isneginf(lam)
     finite = np.where(excluded, 0.0, lam)
     low, high = margin.low[group], margin.high[group]
-    balls = {cell: margin.balls[int(g)] for cell, g in enumerate(group) if int(g) in margin.balls}
+    regions = {cell: margin.regions[int(g)] for cell, g in enumerate(group) if int(g) in margin.regions}
     near = np.divide(after, weight[:, None], out=np.zeros_like(after), where=weight[:, None] > 0)
-    worst = GroupSets(low, high, balls).support(finite, near)
+    worst = GroupSets(low, high, regions).support(finite, near)
     value = (finite * worst).sum(axis=1) - 8 * _EPS * (np.abs(finite) * (np.abs(worst) + near)).sum(axis=1)
     value[(excluded & (high > 0)).any(axis=1)] = -np.inf
     return np.where(weight > 0, weight * np.where(weight > 0, value, 0.0), 0.0)

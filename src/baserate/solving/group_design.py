@@ -123,7 +123,7 @@ def _margin(name: str, table: _Table) -> Margin:
     sets = table.known.group_sets(table.batch_size)
     labels = GroupNames(table.known.labels)
     known = sets.known & (table.weight > 0)  # the rates of rows that do not count are no constraint
-    return Margin(name, labels, sets.low, sets.high, known, sets.balls)
+    return Margin(name, labels, sets.low, sets.high, known, sets.regions)
 
 
 def _unlisted_groups(

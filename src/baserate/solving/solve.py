@@ -176,11 +176,11 @@ def _active_bounds(
 ) -> tuple[ActiveBound, ...]:
     """The bounds, as they were stated, that determine the rates."""
     of = kept.tolist() if names is None else [names[j] for j in kept]
-    low, high = (rate_set.low, rate_set.high) if rate_set.stated is None else rate_set.stated
+    low, high = rate_set.stated_bounds()
     price = shift - rate_set.anchor(shift, rates)
-    found, ball = [], rate_set.ball
-    if ball is not None and np.ptp(shift) > 0 and ball.distance(rates) >= ball.radius * (1 - 1e-9):
-        found.append(ActiveBound(None, "radius", ball.radius))
+    found, region = [], rate_set.region
+    if np.ptp(shift) > 0 and region.is_reached(rates):
+        found.append(ActiveBound(None, "radius", region.radius))
     for j, name in enumerate(of):
         if low[j] == high[j]:
             found.append(ActiveBound(name, "exact", float(low[j])))

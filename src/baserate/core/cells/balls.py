@@ -1,6 +1,6 @@
-"""Balls in Newton's step for many groups.
+"""Balls and ellipsoids in Newton's step for many groups; both are called balls here.
 
-On the sphere of a ball the support function is smooth, so that it gets a second-order model of its own, around shifts
+On the boundary of a ball the support function is smooth, so that it gets a second-order model of its own, around shifts
 that move with the step. It has one kink, where all classes have the same shift: there the ball does not bind.
 """
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from baserate.core.cells.group_sets import GroupSets
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import Ball
+from baserate.rates.regions import Region
 from baserate.support.arrays import BoolArray, FloatArray
 
 
@@ -41,7 +40,7 @@ class BallModel:
     @classmethod
     def at(cls, sets: GroupSets, shifts: FloatArray, near: FloatArray) -> BallModel:
         """The model around the shifts of all groups, whose rates are near to ``near``."""
-        groups = sets.with_ball
+        groups = sets.curved
         return cls(sets, groups, *cls._model(sets, groups, shifts[list(groups)], near[list(groups)]))
 
     @staticmethod
@@ -89,7 +88,7 @@ class BallModel:
             if rate_set.distance(without) <= 1e-14:
                 around[i] = 0.0
             elif not self.binding[i]:
-                around[i] = _leave_kink(self.sets.balls[g], rate_set.nearest(without) - without, blocks[i])
+                around[i] = _leave_kink(self.sets.regions[g], rate_set.nearest(without) - without, blocks[i])
         scale = np.abs(around).max(initial=0.0)
         changed = bool((np.abs(around - self.around) > tolerance * scale).any())
         new = replace(self, around=around)
@@ -97,8 +96,8 @@ class BallModel:
         return replace(new, wanted=wanted, curvature=curvature), changed
 
 
-def _leave_kink(ball: Ball | Ellipsoid, missing: FloatArray, block: FloatArray) -> FloatArray:
-    """A first shift along the normal of the ball at the nearest member; ``missing`` leads to that member."""
-    normal = ball.normal(missing)
+def _leave_kink(region: Region, missing: FloatArray, block: FloatArray) -> FloatArray:
+    """A first shift along the normal of the region at the nearest member; ``missing`` leads to that member."""
+    normal = region.normal(missing)
     bend = float(normal @ block @ normal)
     return np.asarray(normal * (float(normal @ missing) / bend)) if bend > 0 else normal

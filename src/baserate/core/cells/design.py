@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import Ball
+from baserate.rates.regions import Region
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 
@@ -35,8 +34,8 @@ class Margin:
     low, high : array of shape (G, k)
         Tightened bounds of the rates; see :class:`baserate.rates.sets.RateSet`. They are equal where a rate is exact,
         and 0 and 1 where nothing is known.
-    balls : dict
-        The ball that limits the rates of a group as well, by the number of the group.
+    regions : dict
+        The curved region that limits the rates of a group as well, by the number of the group.
     known : bool array of shape (G,)
         Whether anything is known about a group. The shift of the others is 0.
     """
@@ -46,7 +45,7 @@ class Margin:
     low: FloatArray
     high: FloatArray
     known: BoolArray
-    balls: Mapping[int, Ball | Ellipsoid] = field(default_factory=dict)
+    regions: Mapping[int, Region] = field(default_factory=dict)
 
     @property
     def n_groups(self) -> int:

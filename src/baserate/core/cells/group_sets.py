@@ -1,7 +1,7 @@
 """The rate sets of many groups, computed together; see :mod:`baserate.rates.sets` for one set.
 
-Arrays have shape (G, k): one row per group. Bounds of all groups are handled by array operations. Groups with a ball
-are handled one by one.
+Arrays have shape (G, k): one row per group. Bounds of all groups are handled by array operations. Groups with a
+curved region are handled one by one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from baserate.rates.ellipsoids import Ellipsoid
-from baserate.rates.sets import Ball, RateSet
+from baserate.rates.regions import UNLIMITED, Region
+from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 
@@ -25,13 +25,13 @@ class GroupSets:
     ----------
     low, high : array of shape (G, k)
         Tightened bounds.
-    balls : dict
-        The ball that limits the rates of a group as well, by the number of the group.
+    regions : dict
+        The curved region that limits the rates of a group as well, by the number of the group.
     """
 
     low: FloatArray
     high: FloatArray
-    balls: Mapping[int, Ball | Ellipsoid]
+    regions: Mapping[int, Region]
 
     @cached_property
     def fixed(self) -> BoolArray:
@@ -45,19 +45,19 @@ class GroupSets:
 
     @cached_property
     def boxes(self) -> IndexArray:
-        """The groups whose rates have bounds that are not exact, and no ball."""
+        """The groups whose rates have bounds that are not exact, and nothing else."""
         is_box = ~self.are_points
-        is_box[list(self.balls)] = False
+        is_box[list(self.regions)] = False
         return np.flatnonzero(is_box)
 
     @cached_property
-    def with_ball(self) -> tuple[int, ...]:
-        """The groups whose rates are limited by a ball."""
-        return tuple(g for g in self.balls if not self.are_points[g])
+    def curved(self) -> tuple[int, ...]:
+        """The groups whose rates are limited by a curved region."""
+        return tuple(g for g in self.regions if not self.are_points[g])
 
     def rate_set(self, group: int) -> RateSet:
         """The set of one group."""
-        return RateSet(self.low[group], self.high[group], self.balls.get(group))
+        return RateSet(self.low[group], self.high[group], self.regions.get(group, UNLIMITED))
 
     def support(self, shifts: FloatArray, near: FloatArray) -> FloatArray:
         """The rates with the least ``<shift, t>`` of each group; ties go to the rates nearest to ``near``."""
@@ -65,7 +65,7 @@ class GroupSets:
         if len(self.boxes):
             at = self.boxes
             out[at] = _support_in_boxes(self.low[at], self.high[at], shifts[at], near[at])
-        for g in self.with_ball:
+        for g in self.curved:
             out[g] = self.rate_set(g).support(shifts[g], near[g])
         return out
 

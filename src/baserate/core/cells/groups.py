@@ -135,17 +135,17 @@ class Groups:
         """The groups of a design. If predictions are bounded, cells exclude classes of rate 0."""
         known = np.concatenate([margin.known for margin in design.margins]).astype(np.bool_)
         layout = GroupLayout(design, known)
-        balls = {
-            int(first + g): ball
+        regions = {
+            int(first + g): region
             for first, margin in zip(layout.offsets, design.margins, strict=False)
-            for g, ball in margin.balls.items()
+            for g, region in margin.regions.items()
         }
         low, high = (np.concatenate([getattr(m, side) for m in design.margins]) for side in ("low", "high"))
         allowed = np.ones((design.n_cells, low.shape[1]), dtype=np.bool_)
         if bounded:
             for number in layout.numbers:
                 allowed &= (high[number] > 0) | ~known[number][:, None]
-        return cls(layout, GroupSets(low, high, balls), allowed)
+        return cls(layout, GroupSets(low, high, regions), allowed)
 
     @property
     def design(self) -> CellDesign:

@@ -119,7 +119,7 @@ def reconciled(groups: Groups, cell_weights: FloatArray) -> Groups:
             rates[at] *= np.divide(mean, sums, out=np.ones_like(mean), where=sums > 0)[of]
             rates[at] /= rates[at].sum(axis=1, keepdims=True)
     high = np.where(use[:, None], rates, groups.sets.high)
-    return replace(groups, sets=GroupSets(np.where(use[:, None], rates, groups.sets.low), high, groups.sets.balls))
+    return replace(groups, sets=GroupSets(np.where(use[:, None], rates, groups.sets.low), high, groups.sets.regions))
 
 
 def narrowed(groups: Groups, cell_weights: FloatArray, names: Names) -> Groups:
@@ -218,7 +218,7 @@ def _without_excluded(groups: Groups, allowed: BoolArray) -> GroupSets:
     for g in np.flatnonzero(drop.any(axis=1)):
         rest = RateSet.box(low[g], np.where(drop[g], 0.0, high[g]))
         low[g], high[g] = rest.low, rest.high
-    return GroupSets(low, high, sets.balls)
+    return GroupSets(low, high, sets.regions)
 
 
 def separation_check(groups: Groups, possible: BoolArray, survey: CellSurvey, counted: Counted) -> Check:

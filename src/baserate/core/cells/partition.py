@@ -197,4 +197,4 @@ def _with_dropped_classes(groups: Groups, found: Mapping[int, Fit]) -> Groups:
         allowed[cell, fitted.dual.model.kept_classes] = True
         if groups.known[group]:
             low[group], high[group] = fitted.dual.rate_set.low, fitted.dual.rate_set.high
-    return replace(groups, allowed=allowed, sets=GroupSets(low, high, groups.sets.balls))
+    return replace(groups, allowed=allowed, sets=GroupSets(low, high, groups.sets.regions))
