@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import baserate as br
 from baserate.errors import AssumptionRefuted, BadFile, BadLabels, BadRates
+from baserate.estimation.calibration import calibrated, logarithms
 from baserate.estimation.exact import clopper_pearson, exact_bounds
 from baserate.estimation.moments import nearest_in_simplex
 
@@ -413,8 +415,20 @@ def test_the_simulation_of_coverage_runs() -> None:
     for method in ("moments", "exact"):
         cell = tool.simulate(probs, y, 200, 300, 40, method)
         assert cell.coverage >= 0.85
+        assert cell.coverage <= cell.box_coverage
+        assert cell.error(0.5) == 0.5 / np.sqrt(40)
         assert cell.size <= 0.1
         assert 0 < cell.width < 0.5
+    assert not set(tool.SETS) & set(tool.HELD_OUT)
+
+
+@pytest.mark.parametrize("slope", [-80.0, -1.0, 0.05, 1.0, 80.0])
+def test_calibrated_rows_are_those_of_softmax_for_all_slopes(slope: float) -> None:
+    rng = np.random.default_rng(0)
+    logs = logarithms(np.vstack([rng.dirichlet(np.full(4, 0.1), size=50), np.eye(4)]))
+    theta = np.concatenate([[slope], [0.0, 1.0, -300.0, 20.0]])
+    expected = softmax(slope * logs + theta[1:] + 0.5, axis=1)
+    np.testing.assert_allclose(calibrated(logs, theta, 0.5), expected, rtol=1e-10, atol=1e-300)
 
 
 def test_advice_on_estimated_rates_is_about_the_set() -> None:

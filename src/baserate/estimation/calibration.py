@@ -40,17 +40,26 @@ FOR_BETS = Shrinkage(10.0, 2.0, -np.inf, 1e-4)
 """For bets on labels, from as few as 16 labels."""
 
 
+_LARGEST_LOG = -np.log(FOR_FEATURES.smallest)  # the floors of all kinds of shrinkage are at least this high
+_SAFE_EXPONENT = 600.0  # exp of plus or minus this much is a normal number
+
+
 def logarithms(probs: FloatArray, shrinkage: Shrinkage = FOR_FEATURES) -> FloatArray:
     """Logarithms of predictions, with a floor."""
     return np.asarray(np.log(np.maximum(probs, shrinkage.smallest)))
 
 
 def calibrated(logs: FloatArray, theta: FloatArray, offset: FloatArray | float = 0.0) -> FloatArray:
-    """Rows ``softmax(theta_0 log p + theta_1: + offset)``."""
-    scores = theta[0] * logs + (theta[1:] + offset)
-    values = np.exp(scores - scores.max(axis=1, keepdims=True))
-    values /= values.sum(axis=1, keepdims=True)
-    return np.asarray(values)
+    """Rows ``softmax(theta_0 log p + theta_1: + offset)``, for logarithms with a floor."""
+    constants = theta[1:] + offset
+    scores = theta[0] * logs
+    scores += constants - constants.max()
+    # The largest score of each row is subtracted only where it must be: finding it takes longer than the exponentials.
+    if abs(theta[0]) * _LARGEST_LOG + np.ptp(constants) > _SAFE_EXPONENT:
+        scores -= scores.max(axis=1, keepdims=True)
+    values = np.exp(scores, out=scores)
+    values /= (values @ np.ones(values.shape[1]))[:, None]  # a product, because sums of short rows are slow
+    return values
 
 
 def fit_calibration(
@@ -70,10 +79,10 @@ def fit_calibration(
     for _ in range(steps):
         q = calibrated(logs, theta)
         weighted = q * logs
-        expected = weighted.sum(axis=1)
+        expected = weighted @ np.ones(k)
         gradient = np.concatenate([[expected.sum() - of_labels], q.sum(axis=0) - counts])
         hessian = np.empty((k + 1, k + 1))
-        hessian[0, 0] = (weighted * logs).sum() - expected @ expected
+        hessian[0, 0] = np.vdot(weighted, logs) - expected @ expected
         hessian[0, 1:] = hessian[1:, 0] = weighted.sum(axis=0) - expected @ q
         hessian[1:, 1:] = np.diag(q.sum(axis=0)) - q.T @ q
         step = np.linalg.solve(hessian + np.diag(ridge), gradient + ridge * (theta - identity))

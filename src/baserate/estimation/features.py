@@ -82,13 +82,15 @@ def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments
 
 def features_of(posteriors: FloatArray) -> FloatArray:
     """Posteriors, and the sum of their squares, shape (n, k + 1)."""
-    return np.column_stack([posteriors, (posteriors**2).sum(axis=1)])
+    return np.column_stack([posteriors, np.einsum("ij,ij->i", posteriors, posteriors)])
 
 
 def _summed(fitted: FloatArray, offset: FloatArray, logs: FloatArray) -> FeatureSums:
     total = np.zeros(logs.shape[1] + 1)
     for theta in fitted:
-        total += features_of(calibrated(logs, theta, offset)).sum(axis=0)
+        posteriors = calibrated(logs, theta, offset)
+        total[:-1] += np.ones(len(logs)) @ posteriors
+        total[-1] += np.vdot(posteriors, posteriors)
     return FeatureSums(total / len(fitted))
 
 
@@ -126,4 +128,4 @@ def _within_classes(
 def _jumps(means: FloatArray) -> FloatArray:
     """Mean square change of the features if a row of each class looks like one of another class; shape (k, m, m)."""
     differences = means.T[:, None, :] - means.T[None, :, :]
-    return np.asarray(np.einsum("cbi,cbj->cij", differences, differences) / (len(differences) - 1))
+    return np.asarray(differences.transpose(0, 2, 1) @ differences / (len(differences) - 1))

@@ -46,7 +46,7 @@ def pilot_rates(batch: Batch, theta: FloatArray, validation_rates: FloatArray) -
 
 def _posteriors(theta: FloatArray, offset: FloatArray, logs: FloatArray) -> PosteriorSums:
     g = calibrated(logs, theta, offset)
-    return PosteriorSums(g.sum(axis=0), g.T @ g)
+    return PosteriorSums(np.ones(len(g)) @ g, g.T @ g)
 
 
 def _newton(rates: FloatArray, em: FloatArray, found: PosteriorSums, total: float) -> FloatArray | None:
