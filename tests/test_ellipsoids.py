@@ -256,3 +256,12 @@ def test_an_ellipsoid_around_one_rate_is_printed() -> None:
     np.testing.assert_allclose(rates.estimate(), [0.8, 0.2])
     np.testing.assert_allclose(rates.bounds(), [[0.78, 0.18], [0.82, 0.22]])
     assert "class 1 0.2" in rates._repr_html_()
+
+
+def test_rounding_of_nearly_certain_rates_is_no_negative_variance() -> None:
+    rates = np.array([1 - 3e-12, 1e-12, 2e-12])
+    covariance = (np.diag(rates) - np.outer(rates, rates)) / 10  # its diagonal is a difference that cancels
+    covariance[0, 0] -= 1e-16
+    assert br.Rates.near(rates, 1.0, metric=covariance).contains(rates)
+    with pytest.raises(BadRates, match="negative variance"):
+        br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=np.diag([1e-6, 1e-6, -1e-6]))._validated()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from tool_support import ROOT, load_tool
@@ -20,7 +21,7 @@ from tool_support import ROOT, load_tool
 import baserate as br
 
 fuzz = load_tool("fuzz")  # it puts its folder on the path
-from fuzzing import checks, formulas, rate_sets  # noqa: E402  # only found after that
+from fuzzing import checks, ellipsoids, formulas, rate_sets  # noqa: E402  # only found after that
 from fuzzing.problems import Known, Problem, evaluate  # noqa: E402  # the same
 from fuzzing.random_problems import make_problem  # noqa: E402  # the same
 from fuzzing.workers import Lost, run_cases  # noqa: E402  # the same
@@ -28,6 +29,7 @@ from fuzzing.worst_labels import Labels  # noqa: E402  # the same
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.1, 0.3, 0.6], [0.5, 0.25, 0.25]])
 RATES = np.array([0.25, 0.25, 0.5])
+COVARIANCE = np.array([[0.01, -0.008, -0.002], [-0.008, 0.02, -0.012], [-0.002, -0.012, 0.014]])
 BOX = (np.array([0.2, 0.2, 0.4]), np.array([0.3, 0.3, 0.6]))
 
 
@@ -78,6 +80,20 @@ def test_a_guarantee_for_a_ball_that_promises_too_much_is_reported() -> None:
     assert findings("certificate", one, result) == []
     best = result.certificate.loss_reduction
     assert findings("certificate", one, with_certificate(result, loss_reduction=best + 1e-6))
+
+
+def test_a_guarantee_for_an_ellipsoid_that_promises_too_much_is_reported() -> None:
+    code = f"br.Rates.near({RATES.tolist()!r}, 0.5, metric={COVARIANCE.tolist()!r})"
+    known = Known(code, lambda size: ellipsoids.ellipsoid(RATES, COVARIANCE, 0.5))
+    one = replace(problem(formulas.log()), known=known)
+    result = one.call()
+    for check in ("certificate", "mean", "rate set", "permutation"):
+        assert findings(check, one, result) == []
+    best = result.certificate.loss_reduction
+    assert findings("certificate", one, with_certificate(result, loss_reduction=best + 1e-6))
+    smaller = Known(code, lambda size: ellipsoids.ellipsoid(RATES, COVARIANCE, 0.49))
+    assert findings("mean", replace(one, known=smaller), result)
+    assert findings("rate set", replace(one, known=smaller), result)
 
 
 def test_a_finite_guarantee_is_reported_where_a_possible_label_has_infinite_loss() -> None:
@@ -166,6 +182,28 @@ def test_the_distance_of_rates_from_a_ball_is_that_of_a_single_rate() -> None:
     assert ball.distance(outside) == pytest.approx(0.1 / np.sqrt(3))
     assert ball.least(np.array([1.0, 0.0, 0.0])) == pytest.approx(0.25 - 0.1 / np.sqrt(1.5))
     assert rate_sets.near(RATES, 1.0, "chi2").least(np.array([1.0, 0.0, 0.0])) == 0
+
+
+def test_support_and_distance_of_an_ellipsoid_are_those_of_a_cone_solver() -> None:
+    rng = np.random.default_rng(0)
+    for rank in (2, 1):  # the second one is flat
+        root = np.array([[1.0, 0.2], [-1.0, 0.3], [0.0, -0.5]])[:, :rank]
+        one = ellipsoids.ellipsoid(RATES, root @ root.T, 0.1)
+        for price in rng.normal(size=(5, 3)):
+            t = cp.Variable(3)
+            inside = [cp.sum(t) == 1, *one.constraints(t)]
+            assert cp.Problem(cp.Minimize(price @ t), inside).solve() == pytest.approx(one.least(price), abs=1e-6)
+            outside = RATES + 0.3 * (price - price.mean())
+            nearest = cp.Problem(cp.Minimize(cp.norm(t - outside, "inf")), inside).solve()
+            assert 0 < one.distance(outside) <= nearest + 1e-6
+        assert one.distance(RATES + 0.05 * root[:, 0]) == 0
+
+
+def test_an_ellipsoid_around_draws_holds_the_stated_share() -> None:
+    draws = np.random.default_rng(1).dirichlet([2.0, 3.0, 5.0], size=99)
+    one = ellipsoids.around(draws, 0.6)
+    assert sum(one.distance(draw) == 0 for draw in draws) == 60
+    np.testing.assert_allclose(one.bounds(), br.Rates.from_samples(draws, 0.6).bounds(), atol=1e-9)
 
 
 def test_wrong_bounds_are_reported() -> None:

@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +149,12 @@ def _clearly_possible(problem: Problem) -> bool:
     if known.is_point:
         move = known.low - problem.weights @ p
         beyond = known.low + 1e-6 * move / max(float(np.abs(move).max()), 1e-300)
-        known = RateSet(beyond, beyond)
-    elif known.centre is not None:
-        known = replace(known, radius=known.radius - 1e-6)
+        inner: RateSet | None = RateSet(beyond, beyond)
     else:
-        known = RateSet(known.low + 1e-7, known.high - 1e-7)
-    if (known.low > known.high).any() or (known.low < 0).any() or known.radius < 0:
+        inner = known.smaller()
+    if inner is None or (inner.low < 0).any():
         return False
-    return possible_share(p > 0, problem.weights, known) is True
+    return possible_share(p > 0, problem.weights, inner) is True
 
 
 def guarded(check: Check, problem: Problem, result: br.Adjustment) -> list[str]:
@@ -220,8 +218,7 @@ def check_rate_set(problem: Problem, result: br.Adjustment) -> Iterator[str]:
         yield f"batch_size is {certificate.batch_size}, not {problem.batch_size}"
         return
     low, high = certificate.bounds
-    k = len(low)
-    ends = np.array([[sign * known.least(sign * np.eye(k)[j]) for j in range(k)] for sign in (1.0, -1.0)])
+    ends = known.bounds()
     error = max(float(np.abs(ends[0] - low).max()), float(np.abs(ends[1] - high).max()))
     if error > 1e-7:
         yield f"bounds differ from ours by {error:.3g}"

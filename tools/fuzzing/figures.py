@@ -55,9 +55,7 @@ def optimum(problem: Problem) -> float | None:
         constraints += [a[i, j] == 0 for j in np.setdiff1d(np.arange(k), seen)]
     mean = problem.weights @ a
     constraints += [cp.sum(a, axis=1) == 1, *([a >= 0] if problem.bounded else [])]
-    constraints += [mean == known.low] if known.is_point else [mean >= known.low, mean <= known.high]
-    if known.centre is not None and known.scale is not None:
-        constraints.append(cp.norm(cp.multiply(mean - known.centre, np.sqrt(known.scale))) <= known.radius)
+    constraints += [mean == known.low] if known.is_point else known.constraints(mean)
     answer = cp.Problem(cp.Minimize(cp.sum(rows)), constraints)
     if not solved(answer):
         return None

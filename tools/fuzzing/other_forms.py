@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ import baserate as br
 from fuzzing.figures import rounding_of_losses, rows_of
 from fuzzing.formulas import Array
 from fuzzing.problems import Known, Problem
-from fuzzing.rate_sets import RateSet
 
 
 def check_weights(problem: Problem, result: br.Adjustment) -> Iterator[str]:
@@ -49,21 +47,12 @@ def check_permutation(problem: Problem, result: br.Adjustment) -> Iterator[str]:
     if problem.formula.permuted is None or problem.verb == "prior_adjust" or "classes" in problem.options:
         return
     order = rng.permutation(k)
-    low, high = known.low[order].tolist(), known.high[order].tolist()
-    code = repr(low) if known.is_point else f"br.Rates.between({low!r}, {high!r})"
-    if known.centre is not None:
-        metric = "euclidean" if "euclidean" in problem.known.code else "chi2"
-        code = f"br.Rates.near({known.centre[order].tolist()!r}, {known.radius!r}, metric={metric!r})"
-    same = partial(_permuted_set, known, order)
+    same = known.permuted(order)
     formula = problem.formula.permuted(order)
-    permuted = replace(problem, probs=problem.probs[:, order], known=Known(code, same), formula=formula)
+    permuted = replace(
+        problem, probs=problem.probs[:, order], known=Known(same.code(), lambda size: same), formula=formula
+    )
     yield from same_answer(problem, result, permuted, lambda a: a[:, np.argsort(order)])
-
-
-def _permuted_set(known: RateSet, order: NDArray[np.intp], size: int) -> RateSet:
-    centre = None if known.centre is None else known.centre[order]
-    scale = None if known.scale is None else known.scale[order]
-    return RateSet(known.low[order], known.high[order], centre, scale, known.radius)
 
 
 def same_answer(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzzing import formulas, rate_sets
+from fuzzing import ellipsoids, formulas, rate_sets
 from fuzzing.formulas import Array, Formula
 from fuzzing.problems import LAYOUTS, Known, Problem
 
@@ -151,8 +151,8 @@ def _weights(rng: np.random.Generator, n: int) -> list[float] | None:
 def _known(rng: np.random.Generator, draft: Problem, options: dict[str, Any]) -> Known:
     """What the problem says about the rates. May add class names to the options."""
     target = _target(rng, draft)
-    kinds = ["exact", "between", "near", "from_counts", "from_labels", "of_population"]
-    kind = str(rng.choice(kinds, p=[0.5, 0.18, 0.14, 0.08, 0.03, 0.07]))
+    kinds = ["exact", "between", "near", "from_counts", "from_labels", "of_population", "by_matrix", "from_samples"]
+    kind = str(rng.choice(kinds, p=[0.42, 0.16, 0.12, 0.07, 0.03, 0.06, 0.1, 0.04]))
     if draft.verb == "prior_adjust":
         target = _normalised(np.maximum(target, 1e-9))  # a class without rate cannot be rescaled
         kind = "exact" if kind == "between" else kind
@@ -235,6 +235,29 @@ def _near(rng: np.random.Generator, target: Array, options: dict[str, Any]) -> K
     if radius == 0:
         return Known(code, lambda size: rate_sets.exact(target))
     return Known(code, lambda size: rate_sets.near(target, radius, metric))
+
+
+def _by_matrix(rng: np.random.Generator, target: Array, options: dict[str, Any]) -> Known:
+    k = len(target)
+    rank = int(rng.choice([k, k, k, max(k // 2, 1), 1]))
+    root = rng.normal(size=(k, rank)) * 10.0 ** -rng.uniform(0, rng.choice([0.0, 1.0, 4.0]), size=(k, 1))
+    covariance = root @ root.T * 10.0 ** (2 * rng.choice([-6.0, -3.0, -2.0, -1.0, 0.0]))
+    if rng.random() < 0.3:  # that of the rates of a few labels, in which the rates of rare classes hardly vary
+        covariance = (np.diag(target) - np.outer(target, target)) / float(rng.choice([10, 1000]))
+    covariance = (covariance + covariance.T) / 2
+    radius = float(rng.choice([0.0, 0.3, 1.0, 2.5, 8.0]))
+    code = f"br.Rates.near({target.tolist()!r}, {radius!r}, metric=np.array({covariance.tolist()!r}))"
+    return Known(code, lambda size: ellipsoids.ellipsoid(target, covariance, radius))
+
+
+def _from_samples(rng: np.random.Generator, target: Array, options: dict[str, Any]) -> Known:
+    # Not below 0.5: the variance of a class whose draws are nearly all 0 has few digits, and so have distances.
+    weights = np.maximum(target * float(rng.choice([3.0, 30.0, 1000.0])), 0.5)
+    draws = rng.dirichlet(weights, size=int(rng.choice([25, 80])))
+    confidence = float(rng.uniform(0.3, 0.95))
+    draws = draws / draws.sum(axis=1, keepdims=True)
+    code = f"br.Rates.from_samples(np.array({draws.tolist()!r}), {confidence!r})"
+    return Known(code, lambda size: ellipsoids.around(draws, confidence), of_sample=True)
 
 
 def _counted(rng: np.random.Generator, target: Array) -> tuple[NDArray[np.int64], float]:

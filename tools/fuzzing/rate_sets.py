@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from fuzzing.formulas import Array
@@ -24,6 +25,46 @@ class RateSet:
     @property
     def is_point(self) -> bool:
         return bool((self.low == self.high).all())
+
+    @property
+    def is_polytope(self) -> bool:
+        """Whether there are bounds only."""
+        return self.centre is None
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest rate of each class."""
+        unit = np.eye(len(self.low))
+        return np.array([self.least(one) for one in unit]), -np.array([self.least(-one) for one in unit])
+
+    def constraints(self, t: Any) -> list[Any]:
+        """That rates belong to the set, for CVXPY; their sum is 1."""
+        import cvxpy as cp
+
+        found = [t >= self.low, t <= self.high]
+        if self.centre is not None and self.scale is not None:
+            found.append(cp.norm(cp.multiply(t - self.centre, np.sqrt(self.scale))) <= self.radius)
+        return found
+
+    def smaller(self) -> RateSet | None:
+        """A part of the set that is away from its boundary; None if there is none. The set must not be a point."""
+        found = RateSet(self.low + 1e-7, self.high - 1e-7)
+        if self.centre is not None:
+            found = replace(self, radius=self.radius - 1e-6)
+        return None if (found.low > found.high).any() or found.radius < 0 else found
+
+    def permuted(self, order: NDArray[np.intp]) -> RateSet:
+        """The same set with the classes in another order."""
+        centre = None if self.centre is None else self.centre[order]
+        scale = None if self.scale is None else self.scale[order]
+        return RateSet(self.low[order], self.high[order], centre, scale, self.radius)
+
+    def code(self) -> str:
+        """The argument of the library for this set, as Python."""
+        if self.centre is not None and self.scale is not None:
+            metric = "euclidean" if (self.scale == 1).all() else "chi2"
+            return f"br.Rates.near({self.centre.tolist()!r}, {self.radius!r}, metric={metric!r})"
+        low, high = self.low.tolist(), self.high.tolist()
+        return repr(low) if self.is_point else f"br.Rates.between({low!r}, {high!r})"
 
     def distance(self, t: Array) -> float:
         """How far a rate misses its bound, or how far the rates must at least move, each of them, to reach the ball."""

@@ -89,7 +89,7 @@ class Labels:
 
     def _least(self, cost: Array, allowed: NDArray[np.bool_]) -> Worst | None:
         program = Labels(cost, allowed, self.weights, self.rate_set)
-        return program._by_simplex() if self.rate_set.centre is None else program._by_cones()
+        return program._by_simplex() if self.rate_set.is_polytope else program._by_cones()
 
     def _columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.nonzero(self.allowed)
@@ -125,10 +125,9 @@ class Labels:
         y, t = cp.Variable(m, nonneg=True), cp.Variable(k, nonneg=True)
         in_rows = sparse.csr_matrix((np.ones(m), (row, np.arange(m))), shape=(n, m))
         mean = sparse.csr_matrix((self.weights[row], (column, np.arange(m))), shape=(k, m))
-        known, linked = self.rate_set, mean @ y == t
-        assert known.scale is not None
-        in_ball = cp.norm(cp.multiply(t - known.centre, np.sqrt(known.scale))) <= known.radius
-        problem = cp.Problem(cp.Minimize(cost / scale @ y), [in_rows @ y == 1, linked, in_ball, t <= known.high])
+        linked = mean @ y == t
+        constraints = [in_rows @ y == 1, linked, *self.rate_set.constraints(t)]
+        problem = cp.Problem(cp.Minimize(cost / scale @ y), constraints)
         if not solved(problem):
             return Worst(np.inf, np.inf) if problem.status == cp.INFEASIBLE else None
         mu = scale * np.asarray(linked.dual_value)

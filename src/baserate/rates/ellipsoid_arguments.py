@@ -14,6 +14,7 @@ from baserate.support.arrays import FloatArray
 
 _METRIC, _CLASSES = Option("metric"), Option("classes")
 _SYMMETRY = 1e-8  # relative to the largest entry; covariances that were printed and read again are less exact than sums
+_ROUNDING = 1e-15  # of entries that are differences of rates, whatever their size
 _SUM_TOLERANCE = 1e-3  # of a draw: posterior samplers often return float32
 
 
@@ -96,14 +97,14 @@ def checked_covariance(matrix: Any, k: int) -> FloatArray:
         found = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise BadRates(f"{_METRIC} must be a matrix of numbers", options=[_METRIC]) from None
-    size = float(np.abs(found).max(initial=0.0))
+    allowed = max(_SYMMETRY * float(np.abs(found).max(initial=0.0)), _ROUNDING)
     if found.shape != (k, k):
         problem = f"has shape {found.shape}, but there are {k} classes; pass a matrix of shape ({k}, {k})"
     elif not np.isfinite(found).all():
         problem = "has entries that are not finite"
-    elif np.abs(found - found.T).max() > _SYMMETRY * size:
+    elif np.abs(found - found.T).max() > allowed:
         problem = "is not symmetric; pass a covariance matrix"
-    elif np.linalg.eigvalsh((found + found.T) / 2)[0] < -_SYMMETRY * size:
+    elif np.linalg.eigvalsh((found + found.T) / 2)[0] < -allowed:
         problem = "has a negative variance in some direction; pass a covariance matrix"
     else:
         centred = found - found.mean(axis=0)
