@@ -11,11 +11,12 @@ from scipy.stats import hypergeom
 from tool_support import load_tool
 
 import baserate as br
-from baserate.estimation import betting
-from baserate.estimation.betting import Bets, betting_counts
+from baserate.estimation import betting, label_bounds
+from baserate.estimation.betting import Bets
 from baserate.estimation.calibration import FOR_BETS, fit_calibration, logarithms
 from baserate.estimation.draws import Draws, random_order
 from baserate.estimation.label_bounds import expected_widths
+from baserate.estimation.label_tests import LabelTests
 from baserate.estimation.labelled import estimate_from_labels
 
 tool = load_tool("betting_coverage")
@@ -89,35 +90,66 @@ def test_every_composition_of_eight_rows_is_covered(kind: str) -> None:
         assert np.mean(inside) >= confidence
 
 
-def test_all_orders_of_draws_from_six_rows_cover_at_low_confidence() -> None:
-    level = np.array([1.0, 0.6])
-    for y in ([0, 0, 0, 0, 0, 1], [0, 1, 0, 1, 0, 1], [1, 1, 1, 0, 1, 0]):
-        labels, probs, inside = np.array(y), some_predictions(6, 2, 4), []
-        for rows in permutations(range(6), 4):
-            low, high = betting_counts(probs, in_this_order(rows), labels[list(rows)], level)
-            inside.append(low[1] <= labels.sum() <= high[1])
-        assert np.mean(inside) >= 1 - level[1]
+@pytest.mark.parametrize("y", [[0, 0, 0, 0, 1], [0, 1, 0, 1, 1], [0, 1, 2, 0, 1]])
+def test_all_orders_of_draws_from_five_rows_cover_whatever_the_trial_shows(
+    y: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_SHORTEST_TRIAL", 2), ("_LONGEST_TRIAL", 2)):  # the first one or two labels
+        monkeypatch.setattr(label_bounds, name, value)
+    labels, k = np.array(y), 1 + max(y)
+    predictions = (some_predictions(5, k, 4), np.eye(k)[labels], np.eye(k)[(labels + 1) % k] * 0.8 + 0.2 / k)
+    for probs, confidence, m in zip(predictions, (0.3, 0.5, 0.7), (4, 4, 3), strict=True):
+        inside = []
+        for rows in permutations(range(5), m):
+            low, high = label_bounds.label_bounds(probs, in_this_order(rows), labels[list(rows)], confidence)
+            counts = np.bincount(labels)
+            inside.append(((low <= counts) & (counts <= high)).all())
+        assert np.mean(inside) >= confidence
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_bisection_finds_the_ends_of_what_a_scan_of_all_totals_accepts(seed: int) -> None:
+def label_tests(probs: np.ndarray, draws: Draws, labels: np.ndarray, *, trial: int, share: float) -> LabelTests:
+    n, k = probs.shape
+    alone = Bets.without_predictions(probs.mean(axis=0), n, draws, labels)
+    levels, thresholds = np.full(k, 0.1), np.full(k, np.log(20))
+    by_bets, in_trial = (1 - share) * levels, np.full(k, trial > 0)
+    bets = Bets.of(probs, draws, labels)
+    return LabelTests(bets, alone, labels, trial, 0.75, thresholds, by_bets, share * levels, in_trial)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_expected_joint_wealth_after_the_trial_is_exactly_1(sign: int) -> None:
+    labels, totals, wealth = np.array([0, 1, 2, 0, 1, 1]), np.array([2.0, 3.0, 1.0]), []
+    for rows in permutations(range(6), 3):
+        one = label_tests(some_predictions(6, 3, 0), in_this_order(rows), labels[list(rows)], trial=2, share=0.5)
+        with_help = one.bets.log_wealth(totals, one.bets.sizes(one.thresholds, sign), sign)
+        wealth.append(np.exp(one._joint_wealth(totals, with_help, one.alone.sizes(one.thresholds, sign), sign)))
+    np.testing.assert_allclose(np.mean(wealth, axis=0), 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_bisection_finds_the_ends_of_what_a_scan_of_all_totals_accepts(seed: int, share: float) -> None:
     rng = np.random.default_rng(seed)
     n, m, k = 120, 40, 3
     probs, labels = some_predictions(n, k, seed), rng.integers(0, k, m)
-    strata = None if seed % 2 else rng.integers(0, 2, n)
-    draws, level = random_order(rng.permutation(n)[:m], strata), np.full(k, 0.1)
-    low, high = betting_counts(probs, draws, labels, level)
-    bets, threshold = Bets.of(probs, draws, labels), np.log(2 / level)
-    counts = np.bincount(labels, minlength=k)
-    up, down = bets.sizes(threshold, 1), bets.sizes(threshold, -1)
-    scanned = [counts + extra for extra in range(n - m + 1)]
-    rising = np.array([bets.largest_log_wealth(totals, down, -1) for totals in scanned])
-    falling = np.array([bets.largest_log_wealth(totals, up, 1) for totals in scanned])
-    assert (np.diff(rising, axis=0) >= -1e-9).all()
-    assert (np.diff(falling, axis=0) <= 1e-9).all()
+    strata = rng.integers(0, 2, n) if seed == 0 and share == 0 else None
+    draws = random_order(rng.permutation(n)[:m], strata)
+    one = label_tests(probs, draws, labels, trial=10 if seed % 2 else 0, share=share)
+    low, high = one.counts()
+    counts, every = np.bincount(labels, minlength=k), np.ones(k, dtype=bool)
+    scanned = [(counts + extra).astype(float) for extra in range(n - m + 1)]
+    too_low, too_high = (np.array([one._rejecting(sign)(totals, every) for totals in scanned]) for sign in (1, -1))
+    assert (np.diff(too_low.astype(int), axis=0) <= 0).all()
+    assert (np.diff(too_high.astype(int), axis=0) >= 0).all()
     for j in range(k):
-        accepted = np.flatnonzero((rising[:, j] < threshold[j]) & (falling[:, j] < threshold[j])) + counts[j]
+        accepted = np.flatnonzero(~too_low[:, j] & ~too_high[:, j]) + counts[j]
         assert (low[j], high[j]) == (accepted.min(), accepted.max())
+
+
+def test_useless_predictions_cost_little_and_adversarial_ones_help_after_calibration() -> None:
+    for kind, at_most in (("useless", 1.06), ("adversarial", 0.95)):
+        found = tool.simulate(Cell(2, 20000, 200, "equal", kind), 10)
+        assert found.width < at_most * found.counted_width
 
 
 def test_predictions_that_say_nothing_give_the_exact_hypergeometric_interval() -> None:

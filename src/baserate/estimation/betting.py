@@ -32,7 +32,7 @@ import numpy as np
 
 from baserate.estimation.calibration import recalibrated
 from baserate.estimation.draws import Draws
-from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray
 
 _FIRST_REFIT = 16  # labels; the predictions are recalibrated at this and at every further power of 2
 _LARGEST_BET = 0.995  # as a share of the bet that could lose everything
@@ -40,55 +40,6 @@ _PRIOR_ROWS = 20.0  # Weight of what the predictions say about themselves, in la
 _PRIOR_ROWS_OF_MEAN = 2.0
 _LARGEST_SLOPE = 1.2  # of ``g``; 1 for calibrated predictions
 _TINY = 1e-12
-
-
-class Counts(NamedTuple):
-    """The smallest and the largest possible number of rows of each class, each of shape (k,)."""
-
-    low: FloatArray
-    high: FloatArray
-
-
-def betting_counts(probs: FloatArray, draws: Draws, labels: IndexArray, levels: FloatArray) -> Counts:
-    """Confidence intervals for the number of rows of each class.
-
-    Parameters
-    ----------
-    probs : array of shape (n, k)
-        Predictions for all rows of the batch.
-    draws : Draws
-    labels : int array of shape (m,)
-        Labels of the rows in ``draws``, as column numbers.
-    levels : array of shape (k,)
-        Probability with which each interval may miss its number, half of it at each end. 1 for an interval that is not
-        needed, which then is the one that is certain.
-    """
-    n, m = len(probs), len(labels)
-    counts = np.bincount(labels, minlength=probs.shape[1]).astype(np.float64)
-    certain = Counts(counts, counts + (n - m))
-    if n == m:
-        return certain
-    bets, thresholds = Bets.of(probs, draws, labels), np.log(2.0 / levels)
-    needed = levels < 1
-    below, above = (np.where(needed, bets.sizes(thresholds, sign), 0.0) for sign in (1, -1))
-
-    def too_low(totals: FloatArray) -> BoolArray:
-        return np.asarray(bets.largest_log_wealth(totals, below, 1) >= thresholds) & needed
-
-    def too_high(totals: FloatArray) -> BoolArray:
-        return np.asarray(bets.largest_log_wealth(totals, above, -1) >= thresholds) & needed
-
-    low, high = certain
-    while (low < high).any():  # the lowest total that is not too low
-        middle = np.floor((low + high) / 2)
-        rejected = too_low(middle) & (low < high)
-        low, high = np.where(rejected, middle + 1, low), np.where(rejected, high, middle)
-    lowest, (low, high) = low, certain
-    while (low < high).any():
-        middle = np.ceil((low + high) / 2)
-        rejected = too_high(middle) & (low < high)
-        low, high = np.where(rejected, low, middle), np.where(rejected, middle - 1, high)
-    return Counts(lowest, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +75,19 @@ class Bets:
     @classmethod
     def of(cls, probs: FloatArray, draws: Draws, labels: IndexArray) -> Bets:
         """Look at the labels one round after the other."""
-        n, k = probs.shape
+        return cls._with(_help(probs, draws, labels), len(probs), draws, labels)
+
+    @classmethod
+    def without_predictions(cls, rates: FloatArray, n_rows: int, draws: Draws, labels: IndexArray) -> Bets:
+        """Bets that know only about what rates to expect, shape (k,)."""
+        every_row = np.broadcast_to(rates, (len(labels), len(rates)))
+        moments = (0.0 * every_row, every_row * (1.0 - every_row), 1.0 - 2.0 * every_row)
+        return cls._with(_Help(every_row, every_row, every_row, every_row, *moments), n_rows, draws, labels)
+
+    @classmethod
+    def _with(cls, help_: _Help, n: int, draws: Draws, labels: IndexArray) -> Bets:
+        k = help_.values.shape[1]
         targets = np.eye(k)[labels]
-        help_ = _help(probs, draws, labels)
 
         def before(values: FloatArray) -> FloatArray:
             sums = np.concatenate([np.zeros((1, k)), np.cumsum(values, axis=0)])
@@ -156,10 +117,11 @@ class Bets:
         reach = distance.total + 2.0 * thresholds * (1.0 / m - 1.0 / n)
         return np.asarray(reach / np.maximum(distance.variance, _TINY) * n / self.left)
 
-    def largest_log_wealth(self, totals: FloatArray, sizes: FloatArray, sign: int) -> FloatArray:
-        """The largest log wealth after any round, shape (k,); see :meth:`log_wealth`."""
-        wealth = self.log_wealth(totals, sizes, sign)[self.draws.ends_round]
-        return np.asarray(wealth.max(axis=0, initial=0.0))
+    def largest_growth(self, log_wealth: FloatArray, start: int = 0) -> FloatArray:
+        """By how much the log wealth has grown at most after any round from row ``start`` on, shape (k,)."""
+        before = log_wealth[start - 1] if start else 0.0
+        rounds = log_wealth[start:][self.draws.ends_round[start:]] - before
+        return np.asarray(rounds.max(axis=0, initial=0.0))
 
     def log_wealth(self, totals: FloatArray, sizes: FloatArray, sign: int) -> FloatArray:
         """The log wealth after each row, shape (m, k), of a gambler who bets that these totals are wrong.
@@ -231,15 +193,20 @@ def _help(probs: FloatArray, draws: Draws, labels: IndexArray) -> _Help:
             continue
         # The first ``start`` labels were seen before the rounds of all of these rows.
         h = recalibrated(probs, probs[draws.rows[:start]], labels[:start]) if start else probs
+        columns = np.ascontiguousarray(h.T)  # sums over long rows are faster
         seen = np.concatenate([np.zeros((1, h.shape[1])), np.cumsum(h[draws.rows], axis=0)])[draws.before[at]]
-        means = (h.sum(axis=0) - seen) / (n - draws.before[at])[:, None]
-        of_all = (h.min(axis=0), h.max(axis=0), h.var(axis=0), *implied_variance(h))
+        means = (columns.sum(axis=1) - seen) / (n - draws.before[at])[:, None]
+        of_all = (columns.min(axis=1), columns.max(axis=1), columns.var(axis=1), *_implied(columns))
         parts.append((h[draws.rows[at]], means, *(np.broadcast_to(one, means.shape) for one in of_all)))
     return _Help(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def implied_variance(probs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean variance of the labels given the predictions, and its change per unit of the rate; shapes (k,)."""
-    variances = probs * (1.0 - probs)
-    mean = variances.mean(axis=0)
-    return mean, (variances * (1.0 - 2.0 * probs)).mean(axis=0) / np.maximum(mean, _TINY)
+    return _implied(np.ascontiguousarray(probs.T))
+
+
+def _implied(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    variances = columns * (1.0 - columns)
+    mean = variances.mean(axis=1)
+    return mean, np.einsum("ki,ki->k", variances, 1.0 - 2.0 * columns) / len(columns[0]) / np.maximum(mean, _TINY)

@@ -1,21 +1,28 @@
 """Joint confidence intervals for the class counts of a batch, from the labels of rows drawn at random.
 
-Two intervals are intersected for each class, which share the level: the one from betting, which uses the predictions,
-and the exact one from the counts alone, which bad predictions cannot make wider. How they share the level depends on
-what the predictions promise, but not on labels of the batch.
+Two tests share the level of each class; see :mod:`baserate.estimation.label_tests`. If the predictions say
+themselves that they know little, only labels are counted. Otherwise the first labels decide about the shares: with
+them the predictions are calibrated, and then say how much they really know.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from baserate.estimation.betting import Counts, betting_counts, expected_distance, implied_variance
+from baserate.estimation.betting import Bets, expected_distance, implied_variance
+from baserate.estimation.calibration import recalibrated
 from baserate.estimation.draws import Draws
-from baserate.rates.intervals import batch_bounds
+from baserate.estimation.label_tests import Counts, LabelTests
 from baserate.support.arrays import FloatArray, IndexArray
 
 _HELPFUL, _USELESS = 0.75, 1.05  # Expected width with predictions, divided by the width without them.
-_SHARE_HELPFUL, _SHARE_UNCLEAR = 0.25, 0.5  # Shares of the level for the interval without predictions.
+_SHARE_HELPFUL, _SHARE_UNCLEAR = 0.25, 0.5  # Shares of the level for the test without predictions.
+_TRIAL = 8  # One of so many labels belongs to the trial,
+_SHORTEST_TRIAL = 16  # but at least so many labels,
+_LONGEST_TRIAL = 4  # and at most one of so many.
+_HELPED = 0.75  # Share of the gambler with predictions in the wealth at the start of the trial.
 
 
 def label_bounds(
@@ -31,25 +38,42 @@ def label_bounds(
         Labels of the rows in ``draws``, as column numbers.
     confidence : float
     stratified : bool
-        Whether rows were drawn from strata. Then the counts alone have no exact interval.
+        Whether rows were drawn from strata. Then the counts alone have no exact test, and there is no trial.
     """
     (n, k), m = probs.shape, len(labels)
-    level = level_per_class(k, confidence)
-    shares = np.zeros(k) if stratified else shares_without_predictions(probs, m, confidence)
-    levels = level * (1.0 - shares)
-    levels[shares == 1] = 1.0
-    if k == 2:
-        levels[0] = 1.0  # Both intervals say the same.
-    low, high = betting_counts(probs, draws, labels, levels)
-    counts = np.bincount(labels, minlength=k)
-    for share in np.unique(shares[shares > 0]):
-        exact = batch_bounds(counts, n - m, 1.0 - (1.0 - confidence) * float(share)) if n > m else (0.0, 0.0)
-        at_least, at_most = (counts + np.rint((n - m) * np.asarray(bound)) for bound in exact)
-        low = np.where(shares == share, np.maximum(low, at_least), low)
-        high = np.where(shares == share, np.minimum(high, at_most), high)
-    if k == 2:
+    if n == m:
+        counts = np.bincount(labels, minlength=k).astype(np.float64)
+        return Counts(counts, counts)
+    low, high = _tests(probs, draws, labels, confidence, stratified=stratified).counts()
+    if k == 2:  # Both classes say the same.
         low, high = np.array([n - high[1], low[1]]), np.array([n - low[1], high[1]])
     return Counts(low, high)
+
+
+def _tests(probs: FloatArray, draws: Draws, labels: IndexArray, confidence: float, *, stratified: bool) -> LabelTests:
+    """The tests, after the trial."""
+    (n, k), m = probs.shape, len(labels)
+    level = level_per_class(k, confidence)
+    bets = Bets.of(probs, draws, labels)
+    alone = Bets.without_predictions(probs.mean(axis=0), n, draws, labels)
+    trial = 0 if stratified else min(max(m // _TRIAL, _SHORTEST_TRIAL), m // _LONGEST_TRIAL)
+    shares = np.zeros(k) if stratified else _shares(_Knowledge.of(probs), m, n, level)
+    in_trial = (shares < 1) & (trial > 0)
+    if in_trial.any():
+        calibrated = _Knowledge.of(recalibrated(probs, probs[draws.rows[:trial]], labels[:trial]))
+        shares = np.where(in_trial, _shares(calibrated, m, n, level), shares)
+    needed = np.array([False, True]) if k == 2 else np.ones(k, dtype=np.bool_)
+    return LabelTests(
+        bets,
+        alone,
+        labels,
+        trial,
+        _HELPED,
+        thresholds=np.full(k, np.log(2.0 / level)),
+        levels=np.where(needed, level * (1.0 - shares), 0.0),
+        exact_levels=np.where(needed, level * shares, 0.0),
+        in_trial=in_trial,
+    )
 
 
 def level_per_class(n_classes: int, confidence: float) -> float:
@@ -58,47 +82,64 @@ def level_per_class(n_classes: int, confidence: float) -> float:
     return (1.0 - confidence) / (1 if n_classes == 2 else n_classes)
 
 
-def shares_without_predictions(probs: FloatArray, n_labelled: int, confidence: float) -> FloatArray:
-    """The share of the level that goes to the interval without predictions, for each class."""
-    if n_labelled == len(probs):
-        return np.ones(probs.shape[1])
-    level = level_per_class(probs.shape[1], confidence)
-    ratio = _betting_widths(probs, n_labelled, level) / _exact_widths(probs, n_labelled, level)
-    if probs.shape[1] == 2:
+def expected_widths(probs: FloatArray, n_labelled: int, confidence: float) -> FloatArray:
+    """The widths of the intervals to expect with so many labels, if the predictions are calibrated; shape (k,)."""
+    n, k = probs.shape
+    if n_labelled == n:
+        return np.zeros(k)
+    level, knowledge = level_per_class(k, confidence), _Knowledge.of(probs)
+    shares = _shares(knowledge, n_labelled, n, level)
+    with_help = _betting_widths(knowledge, n_labelled, n, level * np.where(shares < 1, 1.0 - shares, 1.0))
+    without = _exact_widths(knowledge, n_labelled, n, level * shares)
+    widths = np.where(shares < 1, np.minimum(with_help, without), without)
+    return np.asarray(np.minimum(widths, 1.0 - n_labelled / n))
+
+
+class _Knowledge(NamedTuple):
+    """How much predictions say that they know about labels; all arrays have shape (k,).
+
+    Attributes
+    ----------
+    variance, skewness : arrays
+        Variance of a label given its prediction, and its change per unit of the rate.
+    rates : array
+    """
+
+    variance: FloatArray
+    skewness: FloatArray
+    rates: FloatArray
+
+    @classmethod
+    def of(cls, probs: FloatArray) -> _Knowledge:
+        """What the variances of labels are if the predictions are calibrated."""
+        return cls(*implied_variance(probs), probs.mean(axis=0))
+
+
+def _shares(knowledge: _Knowledge, m: int, n: int, level: float) -> FloatArray:
+    """The share of the level that goes to the test without predictions, for each class."""
+    ratio = _betting_widths(knowledge, m, n, level) / _exact_widths(knowledge, m, n, level)
+    if len(ratio) == 2:
         ratio[:] = ratio.mean()  # equal but for rounding
     return np.where(ratio < _HELPFUL, _SHARE_HELPFUL, np.where(ratio < _USELESS, _SHARE_UNCLEAR, 1.0))
 
 
-def expected_widths(probs: FloatArray, n_labelled: int, confidence: float) -> FloatArray:
-    """The widths of the intervals to expect with so many labels, if the predictions are calibrated; shape (k,)."""
-    if n_labelled == len(probs):
-        return np.zeros(probs.shape[1])
-    level = level_per_class(probs.shape[1], confidence)
-    shares = shares_without_predictions(probs, n_labelled, confidence)
-    with_help = _betting_widths(probs, n_labelled, level * np.where(shares < 1, 1.0 - shares, 1.0))
-    without = _exact_widths(probs, n_labelled, level * shares)
-    widths = np.where(shares < 1, np.minimum(with_help, without), without)
-    return np.asarray(np.minimum(widths, 1.0 - n_labelled / len(probs)))
-
-
-def _betting_widths(probs: FloatArray, m: int, level: FloatArray | float) -> FloatArray:
+def _betting_widths(knowledge: _Knowledge, m: int, n: int, level: FloatArray | float) -> FloatArray:
     threshold = np.log(2.0 / np.asarray(level))
-    variance, skewness = implied_variance(probs)
-    least = threshold * (1.0 / m - 1.0 / len(probs))  # a bet wins at most what it may lose
+    least = threshold * (1.0 / m - 1.0 / n)  # a bet wins at most what it may lose
     above, below = (
-        np.maximum(expected_distance(variance, sign * skewness, threshold, m, len(probs)).total, least)
+        np.maximum(expected_distance(knowledge.variance, sign * knowledge.skewness, threshold, m, n).total, least)
         for sign in (1, -1)
     )
-    return np.asarray(above + np.minimum(below, probs.mean(axis=0)))
+    return np.asarray(above + np.minimum(below, knowledge.rates))
 
 
-def _exact_widths(probs: FloatArray, m: int, level: FloatArray | float) -> FloatArray:
+def _exact_widths(knowledge: _Knowledge, m: int, n: int, level: FloatArray | float) -> FloatArray:
     from scipy.special import ndtri
 
     threshold = 0.5 * ndtri(np.asarray(level) / 2.0) ** 2
-    rates, step = probs.mean(axis=0), 0.5 * (1.0 / m - 1.0 / len(probs))  # counts are whole numbers
+    rates, step = knowledge.rates, 0.5 * (1.0 / m - 1.0 / n)  # counts are whole numbers
     above, below = (
-        expected_distance(rates * (1.0 - rates), sign * (1.0 - 2.0 * rates), threshold, m, len(probs)).total + step
+        expected_distance(rates * (1.0 - rates), sign * (1.0 - 2.0 * rates), threshold, m, n).total + step
         for sign in (1, -1)
     )
     return np.asarray(above + np.minimum(below, rates))

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadLabels, BadOption
-from baserate.estimation.betting import Counts
 from baserate.estimation.calibration import recalibrated
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.draws import random_order
 from baserate.estimation.label_bounds import label_bounds
+from baserate.estimation.label_tests import Counts
 from baserate.estimation.labelled_rows import LABELLED, Y_LABELLED, LabelledBatch, find_rows, read_batch
 from baserate.estimation.validation import PROBS_VAL, Y_VAL, ValidationRows, read_labelled
 from baserate.inputs.row_source import RowSource

@@ -75,19 +75,19 @@ def _largest_count(x: int, m: int, n: int, tail: float) -> int:
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
-        if _cdf(x, x + middle, m, n) > tail:
+        if survey_cdf(x, x + middle, m, n) > tail:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _cdf(x: int, total: int, m: int, n: int) -> float:
+def survey_cdf(x: int, total: int, m: int, n: int) -> float:
     """Probability that the survey has at most x of the ``total`` cases of a class; it has m of all m + n cases."""
     if x >= min(m, total):
         return 1.0
     if x * (m + n) > m * total:  # above the mean: sum the other tail, which is shorter and more precise
-        return 1.0 - _cdf(m - x - 1, m + n - total, m, n)
+        return 1.0 - survey_cdf(m - x - 1, m + n - total, m, n)
     if x < 0 or x < total - n:
         return 0.0
     term, count, summed = np.exp(_log_probability(x, total, m, n)), x, 0.0
