@@ -238,8 +238,9 @@ def test_sets_contain_the_rates_in_every_cell() -> None:
     for cell in tool.CELLS:
         found = tool.simulate(cell, 60)
         assert not tool.is_too_low(found.coverage, 60), cell
-        if cell.m >= 200 and cell.predictions in ("good", "bad"):
-            assert found.width < 1.02 * found.counted_width, cell
+        if cell.m >= 200:
+            at_most = 1.02 if cell.predictions in ("good", "bad") else 1.1
+            assert found.width < at_most * found.counted_width, cell
 
 
 def test_validation_data_reveals_useless_predictions() -> None:

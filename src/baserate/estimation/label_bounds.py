@@ -17,7 +17,7 @@ from baserate.estimation.draws import Draws
 from baserate.estimation.label_tests import Counts, LabelTests
 from baserate.support.arrays import FloatArray, IndexArray
 
-_HELPFUL, _USELESS = 0.75, 1.05  # Expected width with predictions, divided by the width without them.
+_HELPFUL, _USELESS = 0.6, 0.9  # Expected width with predictions, divided by the width without them.
 _SHARE_HELPFUL, _SHARE_UNCLEAR = 0.25, 0.5  # Shares of the level for the test without predictions.
 _TRIAL = 8  # One of so many labels belongs to the trial,
 _SHORTEST_TRIAL = 16  # but at least so many labels,
