@@ -88,6 +88,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py --docs
 	$(BIN)/python benchmarks/dataframes.py --docs
 	$(BIN)/python benchmarks/files.py --docs
+	$(BIN)/python benchmarks/many_classes.py --docs
 	$(BIN)/python benchmarks/groups.py --docs
 	$(BIN)/python benchmarks/group_files.py --docs
 	$(BIN)/python benchmarks/estimation.py --docs

@@ -87,15 +87,16 @@ def test_one_problem_alone_in_a_process_gives_the_same_result() -> None:
     assert fresh_digests([seed]) == digests([seed])
 
 
-def digest_of(n_classes: int) -> str:
+def digest_of(n_classes: int, loss: str = "log") -> str:
     """A problem with smoothed zeros that is large enough for kernels."""
     rng = np.random.default_rng(3)
     p, rates = rng.dirichlet(np.full(n_classes, 0.5), size=20_000), rng.dirichlet(np.full(n_classes, 3.0))
-    return digest(br.adjust(p, rates, zeros=1e-6))
+    return digest(br.adjust(p, rates, loss=loss, zeros=1e-6))
 
 
 def test_a_process_that_compiles_kernels_and_one_that_loads_them_agree(tmp_path: Path) -> None:
-    code = "import test_determinism as t; print(t.digest_of(8), t.digest_of(60))"  # few and many classes
+    # Few and many classes.
+    code = "import test_determinism as t; print(t.digest_of(8), t.digest_of(60), t.digest_of(8, 'brier'))"
     compiled, loaded = (run_fresh(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert list(tmp_path.rglob("*.nbc"))
     assert compiled == loaded

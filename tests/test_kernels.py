@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support import Array, assert_certified, cases, kernel_setting
 
 import baserate as br
-from baserate.core import fit, newton, search
+from baserate.core import dual, fit, newton, search
 from baserate.core.contracts import Block
 from baserate.core.newton import Target
 from baserate.engines.memory import MemoryEngine
@@ -179,11 +179,12 @@ def test_an_estimated_curvature_gives_the_same_result(loss: str, monkeypatch: py
     learn = newton.learn_curvature
     monkeypatch.setattr(search, "learn_curvature", lambda *points: (calls.append(points), learn(*points))[1])
     monkeypatch.setenv("BASERATE_KERNELS", "always")
+    monkeypatch.setattr(dual, "many_classes", lambda model, rate_set: False)  # as for rows in files
     result = br.adjust(p, rates, loss=loss, normalize=True)
     assert result.engine == "numba"
     assert calls
     assert_certified(result)
-    monkeypatch.setattr(fit, "_MOST_SUMMED", 1000)
+    monkeypatch.setattr(fit, "FEW_CLASSES", 1000)
     summed = br.adjust(p, rates, loss=loss, normalize=True)
     np.testing.assert_allclose(result.probs, summed.probs, rtol=0, atol=1e-7)
 

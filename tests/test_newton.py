@@ -9,7 +9,7 @@ import pytest
 from support import Array
 
 from baserate.core import newton
-from baserate.core.newton import Evaluate, Point, Target, learn_curvature, maximise
+from baserate.core.newton import Evaluate, Point, Target, TrustRegion, learn_curvature, maximise
 from baserate.rates.sets import RateSet
 
 RATES = np.array([0.2, 0.3, 0.5])
@@ -35,7 +35,7 @@ def quadratic(peak: Array, curvature: Array) -> Evaluate:
 
 def test_a_parabola_needs_one_step() -> None:
     peak = CENTRE @ [1.0, -2.0, 4.0]
-    solution = maximise(quadratic(peak, CENTRE), np.zeros(3), METRIC, EXACT, Target(1e-10, 50))
+    solution = maximise(quadratic(peak, CENTRE), np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 50))
     assert solution.converged
     assert solution.n_passes == 2
     np.testing.assert_allclose(CENTRE @ solution.point.shift, peak, atol=1e-9)
@@ -62,14 +62,16 @@ def test_an_almost_piecewise_linear_function_is_maximised(sharpness: float) -> N
         curvature = np.diag(a.mean(axis=0)) - a.T @ a / len(a)
         return point(shift, float(value), RATES - a.mean(axis=0), curvature, 1e-14 * sharpness)
 
-    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 200))
+    solution = maximise(evaluate, np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 200))
     assert solution.converged
     assert solution.point.residual <= 1e-10
 
 
 def test_a_start_below_zero_is_replaced_by_zero() -> None:
     peak = np.zeros(3)
-    solution = maximise(quadratic(peak, CENTRE), np.array([100.0, -50, -50]), METRIC, EXACT, Target(1e-10, 50))
+    solution = maximise(
+        quadratic(peak, CENTRE), np.array([100.0, -50, -50]), TrustRegion(METRIC, EXACT), Target(1e-10, 50)
+    )
     assert solution.converged
     assert solution.n_passes == 2
 
@@ -85,7 +87,7 @@ def test_the_number_of_passes_is_counted_and_limited() -> None:
         # A curvature that is 100 times too large makes every step 100 times too short.
         return point(shift, there.value, there.gradient, 100 * there.curvature, there.noise)
 
-    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 7))
+    solution = maximise(evaluate, np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 7))
     assert len(calls) == solution.n_passes == 7
     assert not solution.converged
 
@@ -96,7 +98,7 @@ def test_a_function_without_a_maximum_is_abandoned_at_its_ceiling() -> None:
     def evaluate(shift: Array, previous: Point | None = None) -> Point:
         return point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
 
-    solution = maximise(evaluate, np.zeros(3), METRIC, EXACT, Target(1e-10, 100, ceiling=50.0))
+    solution = maximise(evaluate, np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 100, ceiling=50.0))
     assert not solution.converged
     assert solution.n_passes < 30
 
@@ -114,7 +116,7 @@ def test_steps_stay_inside_the_domain() -> None:
         curvature = CENTRE / root + np.outer(c, c) / root**3
         return point(shift, float(root - 1 + slope @ c), slope - c / root, curvature, 1e-16)
 
-    solution = maximise(evaluate, np.array([50.0, 0, 0]), METRIC, EXACT, Target(1e-10, 100))
+    solution = maximise(evaluate, np.array([50.0, 0, 0]), TrustRegion(METRIC, EXACT), Target(1e-10, 100))
     assert solution.converged
     np.testing.assert_allclose(CENTRE @ solution.point.shift, slope / np.sqrt(1 + slope @ slope), atol=1e-9)
 
@@ -138,8 +140,10 @@ def test_quadratic_convergence_saves_the_last_evaluation() -> None:
     peak = CENTRE @ [1.0, -2.0, 0.5]
     every: list[Array] = []
     fewer: list[Array] = []
-    known = maximise(slowing_quadratic(peak, every), np.zeros(3), METRIC, EXACT, Target(1e-10, 50))
-    found = maximise(slowing_quadratic(peak, fewer), np.zeros(3), METRIC, EXACT, Target(1e-10, 50), order=2)
+    known = maximise(slowing_quadratic(peak, every), np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 50))
+    found = maximise(
+        slowing_quadratic(peak, fewer), np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 50), order=2
+    )
     assert known.converged
     assert not known.extrapolated
     assert found.extrapolated
@@ -150,8 +154,8 @@ def test_quadratic_convergence_saves_the_last_evaluation() -> None:
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8, 1e-12])
 def test_a_larger_tolerance_is_reached_in_no_more_passes(tol: float) -> None:
     peak = CENTRE @ [1.0, -2.0, 0.5]
-    loose = maximise(slowing_quadratic(peak, []), np.zeros(3), METRIC, EXACT, Target(tol, 50))
-    strict = maximise(slowing_quadratic(peak, []), np.zeros(3), METRIC, EXACT, Target(1e-13, 50))
+    loose = maximise(slowing_quadratic(peak, []), np.zeros(3), TrustRegion(METRIC, EXACT), Target(tol, 50))
+    strict = maximise(slowing_quadratic(peak, []), np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-13, 50))
     assert loose.converged
     assert loose.point.residual <= tol
     assert loose.n_passes <= strict.n_passes
@@ -188,7 +192,7 @@ SLOPE = CENTRE @ [0.1, 0.0, -0.1]
 def test_a_start_that_was_evaluated_on_purpose_is_kept_below_zero() -> None:
     start = point(CENTRE @ [1.0, 0, 0], -0.5, SLOPE, CENTRE, 1e-16)
     there = scripted(point(np.zeros(3), 0.3, 0 * SLOPE, CENTRE, 1e-16))
-    solution = maximise(there, start, METRIC, EXACT, Target(1e-10, 50))
+    solution = maximise(there, start, TrustRegion(METRIC, EXACT), Target(1e-10, 50))
     assert solution.converged
     assert solution.n_passes == 2
     assert np.abs(solution.point.shift).max() > 0.5
@@ -199,7 +203,7 @@ def test_a_start_outside_the_domain_is_replaced_by_zero_and_counted() -> None:
     at_zero = point(np.zeros(3), 0.0, 0 * SLOPE, CENTRE, 1e-16)
     for start in (np.array([5.0, -5, 0]), point(np.array([5.0, -5, 0]), -np.inf, np.full(3, np.nan), CENTRE, 0.0)):
         evaluated = (outside, at_zero) if isinstance(start, np.ndarray) else (at_zero,)
-        solution = maximise(scripted(*evaluated), start, METRIC, EXACT, Target(1e-10, 50))
+        solution = maximise(scripted(*evaluated), start, TrustRegion(METRIC, EXACT), Target(1e-10, 50))
         assert solution.converged
         assert solution.n_passes == 2
         assert not solution.point.shift.any()
@@ -211,7 +215,7 @@ def test_short_of_the_target_the_most_accurate_point_is_returned_unless_it_guara
 ) -> None:
     start = point(CENTRE @ [1.0, 0, 0], 0.5, SLOPE, 1e-3 * CENTRE, 1e-16)
     lower_but_nearer = point(np.zeros(3), value, 0.01 * SLOPE, CENTRE, 1e-16)
-    solution = maximise(scripted(lower_but_nearer), start, METRIC, EXACT, Target(1e-10, 2))
+    solution = maximise(scripted(lower_but_nearer), start, TrustRegion(METRIC, EXACT), Target(1e-10, 2))
     assert not solution.converged
     assert solution.point.value == returned
 
@@ -224,7 +228,7 @@ def test_sixty_failed_steps_in_a_row_end_the_search() -> None:
         calls.append(shift)
         return point(shift, 0.4, SLOPE, CENTRE, 1e-16)
 
-    solution = maximise(always_lower, start, METRIC, EXACT, Target(1e-10, 500))
+    solution = maximise(always_lower, start, TrustRegion(METRIC, EXACT), Target(1e-10, 500))
     assert not solution.converged
     assert len(calls) == 60
     lengths = [float(np.linalg.norm(CENTRE @ (shift - start.shift))) for shift in calls]
@@ -244,7 +248,7 @@ def test_relative_accuracy_costs_at_most_six_passes_after_the_tolerance_is_reach
         residuals.append(there.residual)
         return there
 
-    solution = maximise(evaluate, np.zeros(3), CENTRE, RateSet.point(rates), Target(1e-4, 500))
+    solution = maximise(evaluate, np.zeros(3), TrustRegion(CENTRE, RateSet.point(rates)), Target(1e-4, 500))
     assert solution.converged
     assert sum(residual <= 1e-4 for residual in residuals) == 6
     assert solution.point.residual == min(residuals)
@@ -262,10 +266,11 @@ def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
     for _ in range(50):
         root = rng.normal(size=(3, 3)) @ CENTRE * 10.0 ** rng.uniform(-3, 0)
         here = point(CENTRE @ rng.normal(size=3), 0.0, CENTRE @ rng.normal(size=3), root.T @ root + 1e-9 * CENTRE, 0.0)
-        newton_length = newton._length(newton.newton_step(here, EXACT) - here.shift, METRIC)
-        radius = newton_length * 10.0 ** rng.uniform(-4, -0.5)
-        new, predicted, _ = newton._propose(here, METRIC, EXACT, radius, 0.0)
-        assert 0.7 * radius <= newton._length(new - here.shift, METRIC) <= 1.2 * radius
+        steps = TrustRegion(METRIC, EXACT)
+        newton_length = steps.length(newton.newton_step(here, EXACT) - here.shift)
+        radius = steps._radius = newton_length * 10.0 ** rng.uniform(-4, -0.5)
+        new, predicted, _ = steps.propose(here, 50)
+        assert 0.7 * radius <= steps.length(new - here.shift) <= 1.2 * radius
         assert predicted > 0
 
 
@@ -280,9 +285,10 @@ def test_a_step_that_would_go_downhill_is_damped_in_few_trials(monkeypatch: pyte
         return shift + (1e-3 if damping > 1e4 else -1e-3) * SLOPE
 
     monkeypatch.setattr(newton, "newton", downhill_unless_damped)
-    _, predicted, damping = newton._propose(here, CENTRE, EXACT, 1.0, 0.0)
-    assert predicted > 0
-    assert 1e4 < damping < 1e6
+    steps = TrustRegion(CENTRE, EXACT)
+    steps._radius = 1.0
+    assert steps.propose(here, 50).predicted > 0
+    assert 1e4 < steps._damping < 1e6
     assert n_trials <= 25
 
 
@@ -323,4 +329,6 @@ def test_the_predicted_gain_is_that_of_the_quadratic_model() -> None:
         step = new - shift
         model = -mean @ step - 0.5 * step @ curvature @ step
         rise = new @ box.support(new, mean) - shift @ wanted
-        assert newton._predicted_gain(here, box, new) == pytest.approx(model + rise, abs=1e-12)
+        assert newton.predicted_gain(here, box, new, here.curvature @ (new - here.shift)) == pytest.approx(
+            model + rise, abs=1e-12
+        )

@@ -266,7 +266,7 @@ def test_softening_falls_by_factors_of_10_to_the_tolerance_or_less(
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_with_many_classes_few_passes_sum_the_curvature(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_module, "_MOST_SUMMED", 20)
+    monkeypatch.setattr(fit_module, "FEW_CLASSES", 20)
     summed: list[bool] = []
     evaluate = Dual.evaluate
 

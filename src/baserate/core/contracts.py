@@ -121,13 +121,19 @@ class DualSums(NamedTuple):
     mean : array of shape (k,)
         Weighted sum of the adjusted rows.
     curvature : array of shape (k, k), or (0, 0) if it was not requested
-        Weighted sum of the Jacobians of the row map.
+        Weighted sum of the Jacobians of the row map. For :meth:`RowPasses.reduce_diagonal` only its diagonal, (k,).
     """
 
     conjugate: FloatArray
     magnitude: FloatArray
     mean: FloatArray
     curvature: FloatArray
+
+
+class ProductSums(NamedTuple):
+    """The curvature at a shift times a vector, shape (k,)."""
+
+    product: FloatArray
 
 
 class FirstSums(NamedTuple):
@@ -258,6 +264,8 @@ class RowPasses(ABC):
     """Whether :meth:`solve` can solve small problems."""
     sums_cells: ClassVar[bool] = False
     """Whether the passes for rates per group are implemented: ``survey_cells``, ``reduce_cells``, ``write_cells``."""
+    multiplies: ClassVar[bool] = False
+    """Whether products with the curvature are implemented: ``reduce_diagonal`` and ``multiply``."""
     model: RowModel
 
     @classmethod
@@ -284,6 +292,18 @@ class RowPasses(ABC):
     @abstractmethod
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         """The adjusted rows, and :class:`WrittenSums`. ``check`` is for rows that were not surveyed; it has no sums."""
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        """What :meth:`reduce` returns, with the diagonal of the curvature instead of the matrix.
+
+        With many classes, the matrix costs k times as much as the rest of a pass. The search then needs its diagonal,
+        and products with it. They are for losses with :meth:`baserate.losses.base.Loss.slopes`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not multiply with the curvature")
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        """The product of the curvature at a shift with a vector of shape (k,), for rows that were surveyed."""
+        raise NotImplementedError(f"{type(self).__name__} does not multiply with the curvature")
 
     def with_model(self, model: RowModel) -> RowPasses:
         """The passes for a changed model of the same rows. Passes are dataclasses with a field ``model``."""

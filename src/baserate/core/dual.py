@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, WrittenSums, total
 from baserate.core.newton import Point, Target
+from baserate.core.products import ProductCurvature
 from baserate.core.row_model import NO_CURVATURE, RowModel
-from baserate.core.start import dual_point
+from baserate.core.start import dual_point, fits_memory, many_classes
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
@@ -119,6 +120,29 @@ class Dual:
         point = dual_point(shift, survey.offset, sums, self.kept_rate_set)
         self.rows.progress.residual(point.residual)
         return point
+
+    @property
+    def uses_products(self) -> bool:
+        """Whether the search multiplies with the curvature instead of computing it.
+
+        It does so for many classes, if passes and loss support it and the rate set has no ball. A product is a pass, so
+        up to 5000 classes the rows must be in memory, where a pass takes less time than the matrix.
+        """
+        cheap = self.rows.in_memory or not fits_memory(self.model)
+        return cheap and self.passes.multiplies and many_classes(self.model, self.kept_rate_set)
+
+    def evaluate_by_products(self, survey: Survey, shift: FloatArray) -> Point:
+        """What :meth:`evaluate` returns, with a curvature whose products are passes over the rows."""
+        sums = self.rows.sum(partial(self.passes.reduce_diagonal, shift=shift), self.passes.block_values)
+        curvature = ProductCurvature(sums.curvature, partial(self.multiply, shift))
+        point = dual_point(shift, survey.offset, (*sums[:3], curvature), self.kept_rate_set)
+        self.rows.progress.residual(point.residual)
+        return point
+
+    def multiply(self, shift: FloatArray, vector: FloatArray) -> FloatArray:
+        """The curvature at a shift times a vector."""
+        task = partial(self.passes.multiply, shift=shift, vector=vector)
+        return self.rows.sum(task, self.passes.block_values).product
 
     def write(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from baserate.core import sampling
+from baserate.core.coupling import is_coupled
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.feasibility import Blockage, diagnose
 from baserate.core.newton import Point, Solution, Target, newton_step
 from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Search, Start, Stop, search_from
-from baserate.core.start import nearer_start
+from baserate.core.start import FEW_CLASSES, nearer_start
 from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConvergedWarning, Option, warn
 from baserate.inputs.validation import class_label
 from baserate.support.arrays import FloatArray, IndexArray
@@ -34,7 +35,6 @@ EASY_PASSES = 15
 
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _NEARBY_PASSES = 20  # After so many passes, a solution that was thought to be near is searched from the start again.
-_MOST_SUMMED = 256  # Up to so many classes every pass sums the curvature; beyond, where a sample was taken, few do.
 _SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
 _SHOWN_CLASSES = 5  # Blocked classes that a message names.
 
@@ -109,7 +109,7 @@ def fit_quietly(
         if small is not None:
             return small
     on_device = dual.rows.array_module != "numpy"
-    with single_threaded_blas(unless=on_device and len(dual.model.kept_classes) > _MOST_SUMMED):
+    with single_threaded_blas(unless=on_device and len(dual.model.kept_classes) > FEW_CLASSES):
         search = begin(dual, stop, survey, present)
         search = replace(search, names=names, keep_rows=keep_rows)
         if search.has_pinned_zeros:
@@ -149,7 +149,8 @@ def begin(
 ) -> Search:
     """Survey the rows, and decide where to start: at a present shift, at the solution of a sample, or at the mean."""
     n_surveys = int(survey is not None)
-    if present is None and len(dual.model.kept_classes) > 1:
+    # With many classes a sample has few rows per class, and its solution is no better than the start from the mean.
+    if present is None and len(dual.model.kept_classes) > 1 and not dual.uses_products:
         size = sampling.sample_size(dual.rows.n_rows, smooth=dual.model.loss.pins_zeros)
         sample = None if size is None else dual.rows.sample(size)
         if size is not None and sample is None and survey is None:
@@ -175,7 +176,7 @@ def solve_sample(dual: Dual) -> Point | None:
         if dual.model.loss.pins_zeros and (search.kept_mean == 0).any():
             return None
         start = search.start
-        if start.at is None and len(dual.model.kept_classes) > _MOST_SUMMED:
+        if start.at is None and len(dual.model.kept_classes) > FEW_CLASSES:
             start = Start(dual.evaluate(search.survey, search.mean_start.shift), order=1, learned=True)
         solution = search_from(search, start, search.stop)
     except BaserateError:  # raised again with the right row number when all rows are read
@@ -185,7 +186,7 @@ def solve_sample(dual: Dual) -> Point | None:
 
 def _start_at(dual: Dual, survey: Survey | None, guide: Point) -> tuple[Survey, Start]:
     """Evaluate all rows at the solution of a sample, and survey them in the same pass if that is still to be done."""
-    many = len(dual.model.kept_classes) > _MOST_SUMMED
+    many = len(dual.model.kept_classes) > FEW_CLASSES
     # With kinks the curvature changes so much from step to step that using it again costs more passes than it saves.
     learned = many or (dual.passes.reuses_curvature and dual.model.loss.pins_zeros)
     # With kinks the curvature of a sample is too rough; and if the mean of the sample is possible, it has none.
@@ -238,7 +239,7 @@ def _try_without_shift(search: Search) -> Search:
 def follow_to_limit(search: Search) -> Search:
     """If hard zeros push the solution to infinity, solve for its limit."""
     solution = search.found
-    if solution.converged and _is_coupled(solution.point):
+    if solution.converged and is_coupled(search.dual, search.survey, solution.point):
         return search
     search, levels = _check_feasible(search, solution.point.shift)
     if levels is None:
@@ -340,14 +341,6 @@ def _search_again(search: Search) -> Search:
         used += again.n_passes
         again = search_from(search, Start(order=0), stop.after(used))
     return replace(search, solution=replace(again, n_passes=used + again.n_passes))
-
-
-def _is_coupled(point: Point) -> bool:
-    """Whether probability visibly flows between all classes, so that the solution is not a limit at infinity."""
-    from scipy.sparse.csgraph import connected_components
-
-    flow = -point.curvature > 1e-6 * np.minimum.outer(point.wanted, point.wanted)
-    return bool(connected_components(flow, directed=False, return_labels=False) == 1)
 
 
 def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Search, IndexArray | None]:

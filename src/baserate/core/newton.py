@@ -6,24 +6,27 @@ slope and curvature cost one pass over the data per point, and of the support fu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from baserate.core.products import Matrix
 from baserate.core.rate_set_step import newton, solve_centred
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
 # The rules of the trust region. The compiled solver of small problems takes them from TRUST_REGION as well.
-_FIRST_RADIUS = 30.0  # In Sinkhorn steps. A Newton step is longer by as much as the predictions are over-confident.
-_POOR, _GOOD = 0.25, 0.75  # A smaller share of the predicted gain shrinks the radius, a larger one widens it.
-_SHRINK, _WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
-_OVERSHOOT = 1.2  # A step may be longer than the radius by this factor.
+FIRST_RADIUS = 30.0  # In Sinkhorn steps. A Newton step is longer by as much as the predictions are over-confident.
+POOR, GOOD = 0.25, 0.75  # A smaller share of the predicted gain shrinks the radius, a larger one widens it.
+_SHRINK, WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
+OVERSHOOT = 1.2  # A step may be longer than the radius by this factor.
 _CONFIRMED = 0.9  # With this share of the predicted gain, the model describes the function well.
 # With this share, the step is taken. Log loss with rates of 1e-13 shows why it is not smaller: a step with 1e-4 of the
 # predicted gain pushed a class so far that its probability underflowed, and the way back has no slope. (Compiled code
-# leaves steps below _POOR to the general method.)
+# leaves steps below POOR to the general method.)
 _ACCEPTED = 0.1
 _NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
 _SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
@@ -31,7 +34,7 @@ _PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so
 _LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
 _EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
 
-TRUST_REGION = np.array([_FIRST_RADIUS, _POOR, _GOOD, _WIDEN, _OVERSHOOT, _CONFIRMED, _NOISE, _SAFETY])
+TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, _CONFIRMED, _NOISE, _SAFETY])
 """The rules that compiled code needs, in this order."""
 
 
@@ -48,7 +51,7 @@ class Point:
         The rates in the rate set that the shift supports.
     mean : array of shape (k,)
         Mean of the adjusted rows.
-    curvature : array of shape (k, k)
+    curvature : array of shape (k, k), or ProductCurvature
         Minus the Hessian of the smooth part; positive semidefinite, and 0 along the all-ones direction.
     noise : float
         How far rounding may have moved ``value``.
@@ -64,7 +67,7 @@ class Point:
     value: float
     wanted: FloatArray
     mean: FloatArray
-    curvature: FloatArray
+    curvature: Any
     noise: float
 
     gradient: FloatArray = field(init=False)
@@ -135,6 +138,44 @@ class Solution:
     extrapolated: bool = False
 
 
+class Proposal(NamedTuple):
+    """A shift to be tried, the gain that the quadratic model predicts, and the passes that were needed to find it."""
+
+    shift: FloatArray
+    predicted: float
+    n_passes: int = 0
+
+
+class Steps(ABC):
+    """How steps are chosen: a quadratic model, and how far it is trusted.
+
+    Attributes
+    ----------
+    metric : Matrix
+        Steps are measured in this matrix.
+    """
+
+    def __init__(self, metric: Matrix) -> None:
+        self.metric = metric
+
+    @abstractmethod
+    def begin(self, point: Point) -> None:
+        """Prepare for steps from a first point."""
+
+    @abstractmethod
+    def propose(self, point: Point, most_passes: int) -> Proposal:
+        """The next shift from a point, for which at most about so many passes over the rows may be used."""
+
+    @abstractmethod
+    def adapt(self, share: float, length: float) -> None:
+        """Trust the model more or less, after a step of this length had this share of the predicted gain."""
+
+    @np.errstate(over="ignore")  # an infinite length is fine
+    def length(self, step: FloatArray) -> float:
+        """The length of a step."""
+        return float(np.sqrt(np.maximum(step @ (self.metric @ step), 0.0)))
+
+
 @dataclass
 class _State:
     """What Newton's method remembers between steps."""
@@ -142,9 +183,7 @@ class _State:
     point: Point
     latest: Point
     best: Point
-    radius: float
     n_passes: int
-    damping: float = _LEAST_DAMPING
     previous_residual: float = np.inf
     failures: int = 0
     extra_steps: int = 0
@@ -153,42 +192,45 @@ class _State:
 def maximise(
     evaluate: Evaluate,
     start: FloatArray | Point,
-    metric: FloatArray,
-    rate_set: RateSet,
+    steps: Steps,
     target: Target,
     *,
     order: int = 0,
+    previous_residual: float = np.inf,
 ) -> Solution:
-    """Maximise a concave function by proximal Newton steps inside a trust region.
+    """Maximise a concave function by proximal Newton steps, each as far as the model of the function is trusted.
 
-    Steps are measured in ``metric``, the curvature that the dual would have if all rows were equal. Short steps are
-    then generalised Sinkhorn steps, which ascend for the common losses, and long ones are Newton steps. Plain Newton
-    with backtracking fails here: the dual of over-confident predictions is all but piecewise linear.
+    Steps are measured in the curvature that the dual would have if all rows were equal. Short steps are then
+    generalised Sinkhorn steps, which ascend for the common losses, and long ones are Newton steps. Plain Newton with
+    backtracking fails here: the dual of over-confident predictions is all but piecewise linear.
 
     Parameters
     ----------
     evaluate : callable
     start : array of shape (k,), or Point
         A shift, or a point that has been evaluated already.
-    metric : array of shape (k, k)
-    rate_set : RateSet
+    steps : Steps
     target : Target
     order : 0, 1 or 2
         The order of convergence near the solution. With 2 each step squares the error, with 1 each removes the same
         share of it. The last step is then not evaluated if the steps before predict that its error satisfies the
         target; the caller, who computes the rows there anyway, sees whether it does. With 0 every step is evaluated.
+    previous_residual : float
+        The residual at the point before the start, if a good step led from there to the start.
 
     Returns
     -------
     Solution
     """
-    state = _begin(evaluate, start, metric)
+    state = _begin(evaluate, start, steps)
+    state.previous_residual = previous_residual
     while np.isfinite(state.point.value) and state.n_passes < target.max_passes:
         point = state.point
         if target.satisfied(point) or point.value > target.ceiling:
             break
         # 1. Propose a shift from the quadratic model, and predict the gain.
-        new, predicted, state.damping = _propose(point, metric, rate_set, state.radius, state.damping)
+        new, predicted, n_passes = steps.propose(point, target.max_passes - state.n_passes - 1)
+        state.n_passes += n_passes
         step = new - point.shift
         if not step.any():  # below the last digit of the shift
             break
@@ -202,7 +244,8 @@ def maximise(
         trial = evaluate(new, state.latest)
         share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
         # 4. Trust the model less or more, and move if that is an improvement.
-        _update(state, trial, share, _length(step, metric), target)
+        steps.adapt(share, steps.length(step))
+        _update(state, trial, share, target)
         if state.failures >= _PATIENCE or state.extra_steps > _EXTRA:
             break
     if not np.isfinite(state.point.value):
@@ -212,7 +255,7 @@ def maximise(
     return Solution(state.best if reached or state.best.value >= 0 else state.point, state.n_passes, reached)
 
 
-def _begin(evaluate: Evaluate, start: FloatArray | Point, metric: FloatArray) -> _State:
+def _begin(evaluate: Evaluate, start: FloatArray | Point, steps: Steps) -> _State:
     point = start if isinstance(start, Point) else evaluate(start, None)
     n_passes = 1
     # The dual is 0 at shift 0, so a start below that is a bad one, unless it was evaluated on purpose.
@@ -220,17 +263,14 @@ def _begin(evaluate: Evaluate, start: FloatArray | Point, metric: FloatArray) ->
     if not good and np.any(point.shift):
         point = evaluate(np.zeros_like(point.shift), point if np.isfinite(point.value) else None)
         n_passes += 1
-    radius = _FIRST_RADIUS * _length(solve_centred(metric, point.gradient), metric) if np.isfinite(point.value) else 0.0
-    return _State(point, point, point, radius, n_passes)
+    if np.isfinite(point.value):
+        steps.begin(point)
+    return _State(point, point, point, n_passes)
 
 
-def _update(state: _State, trial: Point, share: float, length: float, target: Target) -> None:
-    """Adapt the radius to the share of the predicted gain, and go to the trial point if the gain is large enough."""
+def _update(state: _State, trial: Point, share: float, target: Target) -> None:
+    """Go to the trial point if the gain is large enough."""
     state.n_passes += 1
-    if share < _POOR:
-        state.radius = _SHRINK * length
-    elif share > _GOOD:
-        state.radius = max(state.radius, _WIDEN * length)
     if np.isfinite(trial.value):
         state.latest = trial
         if target.error(trial) < target.error(state.best):
@@ -244,36 +284,49 @@ def _update(state: _State, trial: Point, share: float, length: float, target: Ta
     state.extra_steps += target.error(state.best) <= target.tol
 
 
-@np.errstate(over="ignore")  # an infinite length is fine
-def _length(step: FloatArray, metric: FloatArray) -> float:
-    return float(np.sqrt(np.maximum(step @ metric @ step, 0.0)))
+class TrustRegion(Steps):
+    """Steps inside a trust region, whose equations are solved by factoring a matrix of k x k numbers.
 
-
-@np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
-def _propose(
-    point: Point, metric: FloatArray, rate_set: RateSet, radius: float, last_damping: float
-) -> tuple[FloatArray, float, float]:
-    """The best shift by the quadratic model, the gain that it predicts, and the damping.
-
-    The damping is about the least that keeps the step within the radius and uphill.
+    Parameters
+    ----------
+    metric : array of shape (k, k)
+    rate_set : RateSet
     """
-    damping = min(max(1e-4 * last_damping, _LEAST_DAMPING), 1.0)
-    while damping <= 1e16:
-        matrix = point.curvature + damping * metric
-        new = newton(rate_set, matrix, point.mean, point.shift)
-        step = new - point.shift
-        length, predicted = _length(step, metric), _predicted_gain(point, rate_set, new)
-        if (length <= _OVERSHOOT * radius and predicted > 0) or not step.any():
-            return new, predicted, damping
-        if length <= _OVERSHOOT * radius:
-            damping *= 10.0  # The step is short enough but not uphill, so its length cannot tell the right damping.
-            continue
-        # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
-        pull = metric @ step
-        pace = float(pull @ solve_centred(matrix, pull))
-        better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
-        damping = min(max(better, 1.25 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
-    return (new, predicted, damping) if np.isfinite(length) else (point.shift, 0.0, damping)
+
+    def __init__(self, metric: FloatArray, rate_set: RateSet) -> None:
+        super().__init__(metric)
+        self._matrix, self._rate_set, self._radius, self._damping = metric, rate_set, 0.0, _LEAST_DAMPING
+
+    def begin(self, point: Point) -> None:
+        self._radius = FIRST_RADIUS * self.length(solve_centred(self._matrix, point.gradient))
+
+    @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
+    def propose(self, point: Point, most_passes: int) -> Proposal:
+        """The best shift by the quadratic model; the damping is about the least that keeps it in reach and uphill."""
+        radius, metric, damping = self._radius, self._matrix, min(max(1e-4 * self._damping, _LEAST_DAMPING), 1.0)
+        while damping <= 1e16:
+            matrix = point.curvature + damping * metric
+            new = newton(self._rate_set, matrix, point.mean, point.shift)
+            step = new - point.shift
+            length, predicted = self.length(step), predicted_gain(point, self._rate_set, new, point.curvature @ step)
+            if (length <= OVERSHOOT * radius and predicted > 0) or not step.any():
+                break
+            if length <= OVERSHOOT * radius:
+                damping *= 10.0  # The step is short enough but not uphill, so its length cannot tell the right damping.
+                continue
+            # Newton's update for 1/length = 1/radius, which is nearly linear in the damping (More and Sorensen).
+            pull = metric @ step
+            pace = float(pull @ solve_centred(matrix, pull))
+            better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
+            damping = min(max(better, 1.25 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
+        self._damping = damping
+        return Proposal(new, predicted) if np.isfinite(length) else Proposal(point.shift, 0.0)
+
+    def adapt(self, share: float, length: float) -> None:
+        if share < POOR:
+            self._radius = _SHRINK * length
+        elif share > GOOD:
+            self._radius = max(self._radius, WIDEN * length)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the caller checks whether it is finite
@@ -305,12 +358,11 @@ def _next_error(before: float, now: float, order: int) -> float:
     return now * (now / before) ** order if now < 10.0**-order * before < np.inf else np.inf
 
 
-def _predicted_gain(point: Point, rate_set: RateSet, new: FloatArray) -> float:
-    """How much the quadratic model rises from a point to a new shift."""
+def predicted_gain(point: Point, rate_set: RateSet, new: FloatArray, bend: FloatArray) -> float:
+    """How much the quadratic model rises from a point to a new shift; ``bend`` is the curvature times the step."""
     step = new - point.shift
     if not np.isfinite(step).all():
         return -np.inf
-    bend = point.curvature @ step
     wanted = rate_set.support(new, point.mean + bend)
     # The support function rises by <wanted, step> plus something between 0 and <old wanted - wanted, step>. It is
     # concave, so whatever lies outside that range is rounding.

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.core.products import DampedSystem
 from baserate.rates.boxes import Box
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray
@@ -24,7 +25,7 @@ State = NDArray[np.int8]
 """For each class: +1 if its lower bound is active, -1 if its upper bound is active, 0 if it is free."""
 
 
-def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: FloatArray) -> FloatArray:
+def newton(rate_set: RateSet, matrix: FloatArray | DampedSystem, mean: FloatArray, shift: FloatArray) -> FloatArray:
     """The shift at which a quadratic model of the dual function has its maximum.
 
     Maximises ``<-mean, x - shift> - 1/2 <x - shift, matrix (x - shift)> + h(x)`` over shifts x, where h is the support
@@ -44,6 +45,7 @@ def newton(rate_set: RateSet, matrix: FloatArray, mean: FloatArray, shift: Float
         x = _BoxStep(rate_set.limits, matrix, mean, shift).by_block_pivoting()
         if not region.is_curved or region.distance(mean + matrix @ (x - shift)) <= region.radius:
             return x
+    assert isinstance(matrix, np.ndarray)  # see ``start.many_classes``
     return _curved_step(rate_set, matrix, mean, shift)
 
 
@@ -68,7 +70,7 @@ class _BoxStep:
     """The quadratic program for a box; see :func:`newton`."""
 
     box: Box
-    matrix: FloatArray
+    matrix: FloatArray | DampedSystem
     mean: FloatArray
     shift: FloatArray
 
@@ -148,11 +150,12 @@ class _BoxStep:
             # Increase the multiplier of the violated bound. Those of the active bounds follow to keep their rates.
             direction = np.zeros_like(multiplier)
             direction[j] = side
-            direction[bound] = self._solve_on(bound, -side * matrix[bound, j])
-            slope = side * float(matrix[j] @ direction)
+            column = self._column(j)
+            direction[bound] = self._solve_on(bound, -side * column[bound])
+            slope = side * float(column @ direction)
             violation = max(float(box.low[j] - t[j] if side > 0 else t[j] - box.high[j]), 0.0)
             others_free = bool((state == 0).sum() > 1)
-            full = violation / slope if others_free and slope > 1e-14 * matrix[j, j] else np.inf
+            full = violation / slope if others_free and slope > 1e-14 * column[j] else np.inf
             shrinking = bound & ~box.fixed & (state * direction < 0)
             until_zero = np.divide(-multiplier, direction, out=np.full_like(multiplier, np.inf), where=shrinking)
             first = int(np.argmin(until_zero))
@@ -166,15 +169,24 @@ class _BoxStep:
                 state[first], multiplier[first] = 0, 0.0
         return True
 
+    def _column(self, j: int) -> FloatArray:
+        if isinstance(self.matrix, DampedSystem):
+            return self.matrix @ (np.arange(len(self.mean)) == j).astype(np.float64)
+        return np.asarray(self.matrix[:, j])
+
     def _solve_on(self, bound: BoolArray, right: FloatArray) -> FloatArray:
         """Solve with the rows and columns of the bound classes."""
+        if isinstance(self.matrix, DampedSystem):
+            return self.matrix.solve_part(bound, right)
         matrix = self.matrix[np.ix_(bound, bound)]
         scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
         return np.asarray(_solve(matrix / scale / scale[:, None], right / scale) / scale)
 
 
-def solve_centred(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
+def solve_centred(matrix: FloatArray | DampedSystem, gradient: FloatArray) -> FloatArray:
     """Solve ``matrix @ step = gradient`` for a matrix with zero row sums and a gradient that sums to 0."""
+    if isinstance(matrix, DampedSystem):
+        return matrix.solve(gradient).x
     scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
     # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
     ones = scale / np.linalg.norm(scale)

@@ -109,7 +109,7 @@ class RowModel:
     @cached_property
     def corner_values(self) -> FloatArray:
         """The generator at each corner of the simplex."""
-        return self.solved_loss.phi(np.eye(self.n_classes))
+        return self.solved_loss.corner_values(self.n_classes)
 
     def read(self, raw: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Predictions ``p`` of raw rows, and their dual points ``eta``, both (m, k) for all classes."""
@@ -139,6 +139,24 @@ class RowModel:
         conjugate = self.kept_loss.conjugate(x, a)
         bend = self.kept_loss.jacobian(a, weights, bounded=self.bounded) if curvature else NO_CURVATURE
         return DualSums(weights @ conjugate, weights @ np.abs(conjugate), weights @ a, bend)
+
+    def diagonal_sums(self, eta: FloatArray, weights: FloatArray, shift: FloatArray) -> DualSums:
+        """What :meth:`dual_sums` returns, with the diagonal of the curvature in its place, for losses with slopes."""
+        x, a = self.shifted(eta, shift)
+        conjugate, (h, share) = self.kept_loss.conjugate(x, a), self._slopes(a)
+        return DualSums(weights @ conjugate, weights @ np.abs(conjugate), weights @ a, weights @ (h - h * share))
+
+    def multiply(self, eta: FloatArray, weights: FloatArray, shift: FloatArray, vector: FloatArray) -> FloatArray:
+        """The curvature at a shift times a vector, for losses with slopes."""
+        h, share = self._slopes(self.shifted(eta, shift)[1])
+        return weights @ (h * (vector - (share @ vector)[:, None]))
+
+    def _slopes(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The slopes of adjusted rows, and each as a share of the sum of its row."""
+        h = self.kept_loss.slopes(a, bounded=self.bounded)
+        assert h is not None  # the loss has slopes, see ``Dual.uses_products``
+        total = h.sum(axis=1, keepdims=True)
+        return h, np.divide(h, total, out=np.zeros_like(h), where=total > 0)
 
     def with_all_classes(self, a: FloatArray) -> FloatArray:
         """Adjusted rows with a column for every class."""

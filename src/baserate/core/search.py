@@ -10,11 +10,12 @@ import numpy as np
 
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.newton import Point, Solution, Target, learn_curvature, maximise
-from baserate.core.start import guess, metric
+from baserate.core.start import fits_memory, guess, steps_of
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
 _LEARNED_PASSES = 20  # After so many passes with a learned curvature, the curvature is summed again.
+_PRODUCT_PASSES = 400  # After so many passes, products included, the curvature is computed if it fits memory.
 
 Names = tuple[Any, ...] | None
 
@@ -53,11 +54,17 @@ class Start(NamedTuple):
         The order of convergence to rely on, see :func:`baserate.core.newton.maximise`.
     learned : bool
         Whether the curvature is learned from the steps instead of summed in every pass.
+    by_products : bool
+        Whether the curvature is multiplied with instead of computed, where that is possible.
+    previous_residual : float
+        The error at the point before, if ``at`` is a point that a good step led to.
     """
 
     at: FloatArray | Point | None = None
     order: int = 2
     learned: bool = False
+    by_products: bool = True
+    previous_residual: float = np.inf
 
 
 FROM_MEAN = Start()
@@ -119,6 +126,11 @@ class Search:
         """Whether there are hard zeros that the loss cannot move."""
         return self.dual.model.loss.pins_zeros and self.survey.n_zeros > 0
 
+    @property
+    def ceiling(self) -> float:
+        """No dual value can exceed this if the problem has a solution."""
+        return self.survey.ceiling * (1 + 1e-9) + 1e-9 if self.dual.model.bounded else np.inf
+
     @cached_property
     def mean_start(self) -> Point:
         """The solution if all rows were their mean."""
@@ -139,17 +151,38 @@ def search_from(search: Search, start: Start, stop: Stop) -> Solution:
         return known_solution(np.zeros(1), rate_set.low)
     if model.keeps_all_classes and model.limit_levels is None and rate_set.distance(survey.mean) <= 1e-15:
         return known_solution(np.zeros_like(survey.mean), survey.mean)  # the predictions already have possible rates
-    ceiling = survey.ceiling * (1 + 1e-9) + 1e-9 if model.bounded else np.inf
+    if start.by_products and dual.uses_products:
+        return _search_by_products(search, start, stop)
     limit = stop.at_most(_LEARNED_PASSES) if start.learned else stop
-    target = Target(limit.tol, limit.max_passes, ceiling)
+    target = Target(limit.tol, limit.max_passes, search.ceiling)
     evaluate = partial(_evaluate_with_learned_curvature if start.learned else _evaluate, dual, survey)
     at = search.mean_start.shift if start.at is None else start.at
-    lengths = metric(model, rate_set, search.mean_start.wanted)
-    solution = maximise(evaluate, at, lengths, rate_set, target, order=start.order)
+    steps = steps_of(model, rate_set, search.mean_start.wanted, by_products=False)
+    solution = maximise(evaluate, at, steps, target, order=start.order, previous_residual=start.previous_residual)
     if not start.learned or solution.converged or solution.n_passes >= stop.max_passes:
         return solution
     rest = search_from(search, Start(solution.point.shift, start.order), stop.after(solution.n_passes))
     return replace(rest, n_passes=solution.n_passes + rest.n_passes)
+
+
+def _search_by_products(search: Search, start: Start, stop: Stop) -> Solution:
+    """Newton's method for many classes, whose passes include the products with the curvature."""
+    dual, rate_set, model = search.dual, search.dual.kept_rate_set, search.dual.model
+    fits = fits_memory(model)
+    limit = stop.at_most(_PRODUCT_PASSES) if fits else stop
+    at = search.mean_start.shift if start.at is None else start.at
+    shift = at.shift if isinstance(at, Point) else at
+    steps = steps_of(model, rate_set, search.mean_start.wanted, by_products=True)
+    evaluate = partial(_evaluate_by_products, dual, search.survey)
+    solution = maximise(evaluate, shift, steps, Target(limit.tol, limit.max_passes, search.ceiling))
+    if solution.converged or solution.n_passes >= stop.max_passes or not fits:
+        return solution
+    rest = search_from(search, Start(solution.point.shift, order=0, by_products=False), stop.after(solution.n_passes))
+    return replace(rest, n_passes=solution.n_passes + rest.n_passes)
+
+
+def _evaluate_by_products(dual: Dual, survey: Survey, shift: FloatArray, previous: Point | None) -> Point:
+    return dual.evaluate_by_products(survey, shift)
 
 
 def _evaluate(dual: Dual, survey: Survey, shift: FloatArray, previous: Point | None) -> Point:

@@ -5,20 +5,41 @@ Everything here is computed from k numbers, the mean of the rows: the problem is
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from baserate.core.newton import Point, Target, maximise
-from baserate.core.row_model import RowModel
+from baserate.core.damped_steps import DampedSteps
+from baserate.core.newton import Point, Steps, Target, TrustRegion, maximise
+from baserate.core.products import CentredDiagonal, ProductCurvature
+from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.losses.base import Loss
 from baserate.rates.sets import RateSet
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 _GUESS_PASSES = 15  # Evaluations for one row; 3 to 8 are usual, and a start need not be exact.
 
+FEW_CLASSES = 256
+"""Up to so many classes the curvature is computed in every pass."""
+
+
+def many_classes(model: RowModel, rate_set: RateSet) -> bool:
+    """Whether there are so many classes that the curvature is multiplied with and not computed.
+
+    The loss must have slopes, and the set no ball, whose own curvature is a matrix.
+    """
+    many = len(rate_set.low) > FEW_CLASSES and not rate_set.is_curved
+    return many and model.kept_loss.slopes(np.ones((1, 1)), bounded=model.bounded) is not None
+
+
+def fits_memory(model: RowModel) -> bool:
+    """Whether a matrix of k x k numbers may be computed."""
+    return len(model.kept_classes) <= MOST_MATRIX_CLASSES
+
 
 def dual_point(
-    shift: FloatArray, offset: float, sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray], rate_set: RateSet
+    shift: FloatArray, offset: float, sums: tuple[FloatArray, FloatArray, FloatArray, Any], rate_set: RateSet
 ) -> Point:
     """The dual function at a shift, from the sums of a pass (see ``DualSums``)."""
     conjugate, magnitude, mean, curvature = sums
@@ -42,23 +63,42 @@ def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArra
         wanted = rate_set.nearest(row)
         step = (loss.link(wanted[None]) - eta)[0] if rate_set.distance(row) > _EPS else np.zeros_like(mean)
         new = shift + np.where(np.isfinite(step), step, 0.0)
-        return Point(new - wanted @ new, 0.0, wanted, row, metric(model, rate_set, wanted), 0.0)
+        return Point(new - wanted @ new, 0.0, wanted, row, NO_CURVATURE, 0.0)
     offset = float(loss.conjugate(eta, row[None])[0])
     near = shift + _step_into_box(loss, rate_set, row)
     eta = eta - shift
 
     def evaluate(x: FloatArray, previous: Point | None) -> Point:
-        return dual_point(x, offset, model.dual_sums(eta, np.ones(1), x), rate_set)
+        if not many_classes(model, rate_set):
+            return dual_point(x, offset, model.dual_sums(eta, np.ones(1), x), rate_set)
+        sums = model.diagonal_sums(eta, np.ones(1), x)
+        curvature = ProductCurvature(sums.curvature, lambda v: model.multiply(eta, np.ones(1), x, v))
+        return dual_point(x, offset, (*sums[:3], curvature), rate_set)
 
-    lengths = metric(model, rate_set, rate_set.nearest(row))
-    return maximise(evaluate, near, lengths, rate_set, Target(1e-6, _GUESS_PASSES)).point
+    steps = steps_of(model, rate_set, rate_set.nearest(row), by_products=many_classes(model, rate_set))
+    most = _GUESS_PASSES if isinstance(steps, TrustRegion) else 10 * _GUESS_PASSES  # products count, and cost little
+    return maximise(evaluate, near, steps, Target(1e-6, most)).point
+
+
+def steps_of(model: RowModel, rate_set: RateSet, rates: FloatArray, *, by_products: bool) -> Steps:
+    """How the steps of Newton's method are chosen, near these rates."""
+    row = _inner_row(rate_set, rates)
+    if not by_products:
+        return TrustRegion(metric(model, rate_set, rates), rate_set)
+    h = model.kept_loss.slopes(row, bounded=model.bounded)
+    assert h is not None
+    return DampedSteps(CentredDiagonal(h[0]), rate_set)
 
 
 def metric(model: RowModel, rate_set: RateSet, rates: FloatArray) -> FloatArray:
     """The curvature that the dual would have if every row were ``rates``, in which steps are measured."""
+    return model.kept_loss.jacobian(_inner_row(rate_set, rates), np.ones(1), bounded=model.bounded)
+
+
+def _inner_row(rate_set: RateSet, rates: FloatArray) -> FloatArray:
     # A class that may be at 0 but need not stay there has to be able to move.
     inside = np.maximum(rates, 1e-3 * rate_set.high)
-    return model.kept_loss.jacobian(inside[None] / inside.sum(), np.ones(1), bounded=model.bounded)
+    return inside[None] / inside.sum()
 
 
 def nearer_start(
@@ -66,10 +106,9 @@ def nearer_start(
 ) -> FloatArray:
     """A start from a present shift and the mean of the rows at it, unless ``direct`` from the predictions is nearer."""
     shift, mean = present
-    lengths = metric(model, rate_set, direct.wanted)
+    steps = steps_of(model, rate_set, direct.wanted, by_products=many_classes(model, rate_set))
     continued = guess(model, rate_set, shift, mean).shift
-    step = continued - shift
-    return continued if step @ lengths @ step < direct.shift @ lengths @ direct.shift else direct.shift
+    return continued if steps.length(continued - shift) < steps.length(direct.shift) else direct.shift
 
 
 def _step_into_box(loss: Loss, rate_set: RateSet, row: FloatArray) -> FloatArray:

@@ -116,6 +116,18 @@ class Loss(ABC):
         cells = zip(np.split(a, starts[1:]), np.split(weights, starts[1:]), strict=True)
         return np.stack([self.jacobian(rows, w, bounded=bounded) for rows, w in cells])
 
+    def slopes(self, a: FloatArray, *, bounded: bool = True) -> FloatArray | None:
+        """Numbers h of shape (n, k) with ``jacobian = sum_i w_i (diag(h_i) - h_i h_i' / sum(h_i))``, if there are any.
+
+        Every separable loss has them. With many classes, the solver uses them to multiply the Jacobian with vectors,
+        and never computes the matrix. None means that it needs the matrix.
+        """
+        return None
+
+    def corner_values(self, n_classes: int) -> FloatArray:
+        """The generator at each corner of the simplex, shape (n_classes,)."""
+        return self.phi(np.eye(n_classes))
+
     def link(self, p: FloatArray) -> FloatArray:
         """The dual point of a prediction: its gradient, up to a constant per row."""
         return self.gradient(p)

@@ -45,12 +45,16 @@ class Brier(Loss):
         return 0.5 * x + (1.0 - 0.5 * x.sum(axis=1, keepdims=True)) / x.shape[1]
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
-        support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
-        return centred_outer(0.5 * support, weights)
+        return centred_outer(self.slopes(a, bounded=bounded), weights)
 
     def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
-        support = (a > 0).astype(np.float64) if bounded else np.ones_like(a)
-        return centred_outer_by_cell(0.5 * support, weights, starts)
+        return centred_outer_by_cell(self.slopes(a, bounded=bounded), weights, starts)
+
+    def slopes(self, a: FloatArray, *, bounded: bool = True) -> FloatArray:
+        return np.where(a > 0, 0.5, 0.0) if bounded else np.full_like(a, 0.5)
+
+    def corner_values(self, n_classes: int) -> FloatArray:
+        return np.ones(n_classes)
 
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         p, q = as_pair(p, q)

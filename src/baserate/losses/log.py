@@ -66,6 +66,12 @@ class Log(Loss):
     def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
         return laplacians(outer_by_cell(a, a, weights, starts))
 
+    def slopes(self, a: FloatArray, *, bounded: bool = True) -> FloatArray:
+        return a
+
+    def corner_values(self, n_classes: int) -> FloatArray:
+        return np.zeros(n_classes)
+
     def divergence(self, p: ArrayLike, q: ArrayLike) -> FloatArray:
         p, q = as_pair(p, q)
         with np.errstate(divide="ignore"):

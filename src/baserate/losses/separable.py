@@ -47,6 +47,10 @@ class SeparableLoss(Loss):
     def phi(self, q: FloatArray) -> FloatArray:
         return self.f(q).sum(axis=1)
 
+    def corner_values(self, n_classes: int) -> FloatArray:
+        one, zero = self.f(np.array([1.0, 0.0]))
+        return np.full(n_classes, one + (n_classes - 1) * zero)
+
     def gradient(self, q: FloatArray) -> FloatArray:
         return self.df(q)
 
@@ -61,7 +65,7 @@ class SeparableLoss(Loss):
 
         def excess(s: FloatArray, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
             a = self._entries(self.link(s) - gap[rows], bounded)
-            return _sum(a) - 1.0, self.ddf(s) * _sum(self._slope(a, bounded))
+            return _sum(a) - 1.0, self.ddf(s) * _sum(self.slopes(a, bounded=bounded))
 
         s, _, _ = root_of_increasing(excess, low, high, _rounding(x))
         a = self._entries(self.link(s) - gap, bounded)
@@ -92,7 +96,7 @@ class SeparableLoss(Loss):
 
         def excess(delta: FloatArray, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
             a = self._entries(y[rows] + delta, bounded)
-            return _sum(a) - 1.0, _sum(self._slope(a, bounded))
+            return _sum(a) - 1.0, _sum(self.slopes(a, bounded=bounded))
 
         _, low, high = root_of_increasing(excess, -width, width, _rounding(y))
         below, above = self._entries(y + low, bounded), self._entries(y + high, bounded)
@@ -101,12 +105,12 @@ class SeparableLoss(Loss):
         return below + np.clip(share, 0.0, 1.0) * (above - below)
 
     def jacobian(self, a: FloatArray, weights: FloatArray, *, bounded: bool = True) -> FloatArray:
-        return centred_outer(self._slope(a, bounded), weights)
+        return centred_outer(self.slopes(a, bounded=bounded), weights)
 
     def jacobians(self, a: FloatArray, weights: FloatArray, starts: IndexArray, *, bounded: bool = True) -> FloatArray:
-        return centred_outer_by_cell(self._slope(a, bounded), weights, starts)
+        return centred_outer_by_cell(self.slopes(a, bounded=bounded), weights, starts)
 
-    def _slope(self, a: FloatArray, bounded: bool) -> FloatArray:
+    def slopes(self, a: FloatArray, *, bounded: bool = True) -> FloatArray:
         """1/f'' on the support: the derivative of an entry with respect to its dual point."""
         with np.errstate(divide="ignore", over="ignore"):
             h = np.minimum(1.0 / self.ddf(a), _MAX_SLOPE)

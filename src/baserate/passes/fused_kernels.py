@@ -99,12 +99,12 @@ _part = njit(**_OPTIONS)
 """Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
 
 _inlined_part = njit(forceinline=True, **_OPTIONS)
-"""The same, always inlined. Otherwise the process that compiles a pass for many classes would call a copy of the part
-that was compiled separately, and whose last bits differ from those of the cached code.
+"""The same, always inlined. Otherwise the process that compiles a pass may call a copy of the part that was compiled
+separately, and whose last bits differ from those of the cached code.
 """
 
 
-@_part
+@_inlined_part
 def _load(raw, weights, start, tile, w, row_sum, smallest, smoothing, tolerance, before, sums, survey):
     """Fill a tile with normalised and smoothed rows, and return whether all of them are valid predictions.
 
@@ -129,12 +129,14 @@ def _load(raw, weights, start, tile, w, row_sum, smallest, smoothing, tolerance,
         for r in range(lanes):  # one minimum per lane, since one for all lanes would not be vectorized
             row_sum[r] += tile[j, r]
             smallest[r] = tile[j, r] if tile[j, r] < smallest[r] else smallest[r]
-    scale, n_invalid = 1.0 / (1.0 + k * smoothing), 0
+    scale, n_valid = 1.0 / (1.0 + k * smoothing), 0.0
     for r in range(lanes):  # NaN and infinite values also show in the sum
-        valid_sum = abs(row_sum[r] - 1.0) <= tolerance and row_sum[r] > _SMALL and row_sum[r] < _LARGE
-        n_invalid += not (valid_sum and smallest[r] >= 0.0)
+        # Products of numbers, since a chain of conditions is not vectorized.
+        in_range = (1.0 if row_sum[r] > _SMALL else 0.0) * (1.0 if row_sum[r] < _LARGE else 0.0)
+        near_one = 1.0 if abs(row_sum[r] - 1.0) <= tolerance else 0.0
+        n_valid += near_one * in_range * (1.0 if smallest[r] >= 0.0 else 0.0)
         row_sum[r] = scale / row_sum[r]
-    if n_invalid > 0:
+    if n_valid < lanes:
         return False
     for j in range(k):
         for r in range(lanes):
@@ -145,19 +147,28 @@ def _load(raw, weights, start, tile, w, row_sum, smallest, smoothing, tolerance,
             for r in range(lanes):
                 total += w[r] * tile[j, r]
             before[j] += total
-        # Hard zeros are rare, so only rows that have any are searched for their smallest positive probability.
+        n_zeros = 0.0
         for r in range(lanes):
-            lowest = smallest[r] * row_sum[r] + smoothing * scale
-            if lowest == 0.0 and r < size:
-                lowest = 2.0
-                for j in range(k):
-                    sums[ZEROS] += tile[j, r] == 0.0
-                    lowest = tile[j, r] if 0.0 < tile[j, r] < lowest else lowest
-            sums[LOWEST] = lowest if lowest < sums[LOWEST] else sums[LOWEST]
+            smallest[r] = smallest[r] * row_sum[r] + smoothing * scale
+            n_zeros += 1.0 if smallest[r] == 0.0 else 0.0
+        # Hard zeros are rare, so only rows that have any are searched for their smallest positive probability.
+        if n_zeros > 0.0:
+            for r in range(lanes):
+                if smallest[r] == 0.0:
+                    smallest[r] = 2.0
+                    for j in range(k):
+                        sums[ZEROS] += tile[j, r] == 0.0
+                        smallest[r] = tile[j, r] if 0.0 < tile[j, r] < smallest[r] else smallest[r]
+        half = lanes
+        while half > 1:  # the number of lanes is a power of 2
+            half //= 2
+            for r in range(half):
+                smallest[r] = smallest[r + half] if smallest[r + half] < smallest[r] else smallest[r]
+        sums[LOWEST] = smallest[0] if smallest[0] < sums[LOWEST] else sums[LOWEST]
     return True
 
 
-@_part
+@_inlined_part
 def _add_edges(h, w, scaled, edges):
     """Add ``sum_r w_r h_cr h_dr`` to ``edges[c, d]`` for each pair of classes ``c > d``. ``scaled`` is scratch."""
     k, lanes = h.shape
@@ -178,14 +189,18 @@ def _add_edges(h, w, scaled, edges):
             edges[c, c - 1] += total
 
 
-@_part
+@_inlined_part
 def _store(a, keep, start, rows):
     """Copy the adjusted rows of a tile to ``rows``. Classes that are not kept get 0."""
-    size = min(a.shape[1], len(rows) - start)
+    size, k = min(a.shape[1], len(rows) - start), rows.shape[1]
+    if len(keep) == k:
+        for r in range(size):
+            for j in range(k):
+                rows[start + r, j] = a[j, r]
+        return
     for r in range(size):
-        if len(keep) < rows.shape[1]:
-            for j in range(rows.shape[1]):
-                rows[start + r, j] = 0.0
+        for j in range(k):
+            rows[start + r, j] = 0.0
         for c in range(len(keep)):
             rows[start + r, keep[c]] = a[c, r]
 
@@ -242,7 +257,7 @@ def _round_log_tile(a, w, log_z, centre, excess, gain, least, rounded, sums):
     _round_tile(a, w, rounded)
 
 
-@_part
+@_inlined_part
 def _logs(x, out, spare, whole, bits):
     """Write the logarithms of ``x`` to ``out``. The numbers must be positive and not denormal.
 
@@ -296,13 +311,13 @@ def _log_pass(
                 a[c, r] = tile[j, r] * factor[c]
                 z[r] += a[c, r]
         _logs(z, log_z, spare, z_bits, spare_bits)
-        value, size, n_out_of_range = 0.0, 0.0, 0
+        value, size, n_in_range = 0.0, 0.0, 0.0
         for r in range(lanes):
-            n_out_of_range += not (z[r] > _SMALL and z[r] < _LARGE)
+            n_in_range += (1.0 if z[r] > _SMALL else 0.0) * (1.0 if z[r] < _LARGE else 0.0)
             value += w[r] * (log_z[r] + centre)
             size += w[r] * abs(log_z[r] + centre)
             z[r] = 1.0 / z[r]
-        if n_out_of_range > 0:
+        if n_in_range < lanes:
             return start
         sums[VALUE] += value
         sums[SIZE] += size
@@ -315,13 +330,19 @@ def _log_pass(
         if todo & WRITE:
             # No shortfall is summed: each entry is p_j exp(shift_j) / z up to rounding, or _TINY if that is larger.
             # If a product underflowed before the division by a small z, NumPy takes the block and uses logarithms.
-            n_lost = 0
+            n_small, n_lost = 0.0, 0
+            for r in range(lanes):
+                spare[r] = _TINY if z[r] < 1.0 else _TINY * z[r]  # z is 1 / z here
             for c in range(n_kept):
-                j = keep[c]
                 for r in range(lanes):
-                    small = tile[j, r] > 0.0 and a[c, r] < _TINY * max(z[r], 1.0)
-                    n_lost += small and z[r] > 1.0  # z is 1 / z here
-                    a[c, r] = _TINY if small else a[c, r]
+                    n_small += 1.0 if a[c, r] < spare[r] else 0.0
+            if n_small > 0.0:  # rare, and not vectorized
+                for c in range(n_kept):
+                    j = keep[c]
+                    for r in range(lanes):
+                        small = tile[j, r] > 0.0 and a[c, r] < spare[r]
+                        n_lost += small and z[r] > 1.0
+                        a[c, r] = _TINY if small else a[c, r]
             if n_lost > 0:
                 return start
             if rounded is not None:
@@ -380,14 +401,15 @@ def _brier_pass(
             for c in range(n_kept):
                 for r in range(lanes):
                     v = a[c, r] + theta[r]
-                    total[r] += v if v > 0.0 else 0.0
-                    count[r] += 1.0 if v > 0.0 else 0.0
-            n_moving = 0
+                    positive = 1.0 if v > 0.0 else 0.0  # as in _theta
+                    total[r] += v * positive
+                    count[r] += positive
+            n_moving = 0.0
             for r in range(lanes):
                 step = total[r] / count[r]
-                n_moving += step > 4e-16 * max(1.0, abs(theta[r]))
+                n_moving += 1.0 if step > 4e-16 + 4e-16 * abs(theta[r]) else 0.0
                 theta[r] -= step
-            if n_moving == 0:
+            if n_moving == 0.0:
                 break
         for r in range(lanes):
             total[r] = 0.0
@@ -395,17 +417,18 @@ def _brier_pass(
         for c in range(n_kept):
             for r in range(lanes):
                 v = a[c, r] + theta[r]
-                a[c, r] = v if v > 0.0 else 0.0
+                positive = 1.0 if v > 0.0 else 0.0
+                a[c, r] = v * positive
                 total[r] += a[c, r]
-                count[r] += 1.0 if v > 0.0 else 0.0
-        n_out_of_range = 0
+                count[r] += positive
+        n_in_range = 0.0
         for r in range(lanes):
             # Otherwise the shift is so large that the predictions are lost to rounding.
-            n_out_of_range += not (total[r] > 0.5 and total[r] < 2.0)
+            n_in_range += (1.0 if total[r] > 0.5 else 0.0) * (1.0 if total[r] < 2.0 else 0.0)
             total[r] = 1.0 / total[r]
             count[r] = 0.5 * w[r] / count[r]
             theta[r] = 0.0  # from here on the conjugate of the row
-        if n_out_of_range > 0:
+        if n_in_range < lanes:
             return start
         for c in range(n_kept):
             j = keep[c]
@@ -438,7 +461,7 @@ def _brier_pass(
             short = 0.0
             for r in range(lanes):
                 missing = total[r] - least[r] - rounding
-                short += w[r] * missing if missing > 0.0 else 0.0
+                short += w[r] * missing * (1.0 if missing > 0.0 else 0.0)
             sums[SHORT] += short
             for j in range(k):
                 moved = 0.0
@@ -533,6 +556,26 @@ def _wide_log_pass(
     return DONE
 
 
+@_inlined_part
+def _theta(a, theta):
+    """The number to be added to a row so that its positive part sums to 1, and the number of positive entries.
+
+    It is found by Newton's method, from a number that is not too small.
+    """
+    k, count = len(a), 0.0
+    for _ in range(k + 1):
+        total, count = -1.0, 0.0
+        for j in range(k):
+            v = a[j] + theta
+            positive = 1.0 if v > 0.0 else 0.0  # a product with this is vectorized, a choice between v and 0 is not
+            total += v * positive
+            count += positive
+        theta -= total / count
+        if not total / count > 4e-16 * max(1.0, abs(theta)):
+            break
+    return theta, count
+
+
 def _wide_brier_pass(
     raw, weights, half, _, keep, smoothing, tolerance, lanes, todo, before, mean, edges, sums, rows, rounded
 ):
@@ -550,20 +593,11 @@ def _wide_brier_pass(
             total += a[j]
         if todo & SURVEY:
             sums[OFFSET] += weights[i] * squares
-        theta = -total / k
-        for _round in range(k + 1):
-            total, count = -1.0, 0.0
-            for j in range(k):
-                v = a[j] + theta
-                total += v if v > 0.0 else 0.0
-                count += 1.0 if v > 0.0 else 0.0
-            theta -= total / count
-            if not total / count > 4e-16 * max(1.0, abs(theta)):
-                break
+        theta, _count = _theta(a, -total / k)
         total = 0.0
         for j in range(k):
             v = a[j] + theta
-            a[j] = v if v > 0.0 else 0.0
+            a[j] = v * (1.0 if v > 0.0 else 0.0)
             total += a[j]
         if not (total > 0.5 and total < 2.0):
             return i
@@ -594,6 +628,159 @@ def _wide_brier_pass(
     for j in range(k):
         sums[LOWEST] = min(sums[LOWEST], lowest[j])
     return DONE
+
+
+@_inlined_part
+def _four(i, weights):
+    """The numbers and the weights of four rows. After the last row of the block, it is repeated with weight 0."""
+    last = len(weights) - 1
+    one, two, three = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+    w1, w2, w3 = weights[one], weights[two], weights[three]
+    return (i, one, two, three), (
+        weights[i],
+        w1 if i + 1 <= last else 0.0,
+        w2 if i + 2 <= last else 0.0,
+        w3 if i + 3 <= last else 0.0,
+    )
+
+
+def _wide_log_diagonal(raw, weights, factor, centre, smoothing, mean, diagonal, sums):
+    """The sums of the dual function for log loss with many classes, and the diagonal of the curvature.
+
+    All classes are kept. Four rows at a time, ``factor``, ``mean`` and ``diagonal`` are read a quarter as often:
+    with thousands of classes they do not fit the first-level cache. Returns DONE, or a row that it cannot compute.
+    """
+    n, k = raw.shape
+    scale = 1.0 / (1.0 + k * smoothing)
+    for start in range(0, n, 4):
+        (r0, r1, r2, r3), (w0, w1, w2, w3) = _four(start, weights)
+        t0, t1, t2, t3, z0, z1, z2, z3, all_factors = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(k):
+            f, p0, p1, p2, p3 = factor[j], raw[r0, j], raw[r1, j], raw[r2, j], raw[r3, j]
+            t0 += p0
+            t1 += p1
+            t2 += p2
+            t3 += p3
+            z0 += p0 * f
+            z1 += p1 * f
+            z2 += p2 * f
+            z3 += p3 * f
+            all_factors += f
+        # The smoothed row is raw * s + extra.
+        s0, s1, s2, s3, extra = scale / t0, scale / t1, scale / t2, scale / t3, smoothing * scale
+        z0, z1 = z0 * s0 + extra * all_factors, z1 * s1 + extra * all_factors
+        z2, z3 = z2 * s2 + extra * all_factors, z3 * s3 + extra * all_factors
+        low, high = min(min(z0, z1), min(z2, z3)), max(max(z0, z1), max(z2, z3))
+        if not (low > _SMALL and high < _LARGE):
+            return start
+        l0, l1, l2, l3 = math.log(z0) + centre, math.log(z1) + centre, math.log(z2) + centre, math.log(z3) + centre
+        sums[VALUE] += w0 * l0 + w1 * l1 + w2 * l2 + w3 * l3
+        sums[SIZE] += w0 * abs(l0) + w1 * abs(l1) + w2 * abs(l2) + w3 * abs(l3)
+        e0, e1, e2, e3 = extra / z0, extra / z1, extra / z2, extra / z3
+        s0, s1, s2, s3 = s0 / z0, s1 / z1, s2 / z2, s3 / z3
+        for j in range(k):
+            f = factor[j]
+            a0, a1 = (raw[r0, j] * s0 + e0) * f, (raw[r1, j] * s1 + e1) * f
+            a2, a3 = (raw[r2, j] * s2 + e2) * f, (raw[r3, j] * s3 + e3) * f
+            mean[j] += w0 * a0 + w1 * a1 + w2 * a2 + w3 * a3
+            diagonal[j] += w0 * a0 * (1.0 - a0) + w1 * a1 * (1.0 - a1) + w2 * a2 * (1.0 - a2) + w3 * a3 * (1.0 - a3)
+    return DONE
+
+
+def _wide_log_product(raw, weights, factor, vector, smoothing, out):
+    """Add the curvature for log loss times a vector to ``out``; all classes are kept.
+
+    With ``a`` an adjusted row, ``a * (vector - <a, vector>)`` is added. Four rows at a time, as above.
+    """
+    n, k = raw.shape
+    sums, by_class = np.zeros(k), np.empty(k)
+    all_factors, all_products = 0.0, 0.0
+    for j in range(k):
+        by_class[j] = factor[j] * vector[j]
+        all_factors += factor[j]
+        all_products += by_class[j]
+    for start in range(0, n, 4):
+        (r0, r1, r2, r3), (w0, w1, w2, w3) = _four(start, weights)
+        z0, z1, z2, z3, m0, m1, m2, m3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(k):
+            f, v, p0, p1, p2, p3 = factor[j], by_class[j], raw[r0, j], raw[r1, j], raw[r2, j], raw[r3, j]
+            z0 += p0 * f
+            z1 += p1 * f
+            z2 += p2 * f
+            z3 += p3 * f
+            m0 += p0 * v
+            m1 += p1 * v
+            m2 += p2 * v
+            m3 += p3 * v
+        e0, e1, e2, e3 = 0.0, 0.0, 0.0, 0.0
+        if smoothing > 0.0:  # raw + e is the smoothed row, up to a factor that cancels out
+            for j in range(k):
+                e0 += smoothing * raw[r0, j]
+                e1 += smoothing * raw[r1, j]
+                e2 += smoothing * raw[r2, j]
+                e3 += smoothing * raw[r3, j]
+            z0, z1, z2, z3 = z0 + e0 * all_factors, z1 + e1 * all_factors, z2 + e2 * all_factors, z3 + e3 * all_factors
+            m0, m1 = m0 + e0 * all_products, m1 + e1 * all_products
+            m2, m3 = m2 + e2 * all_products, m3 + e3 * all_products
+        m0, m1, m2, m3 = m0 / z0, m1 / z1, m2 / z2, m3 / z3
+        w0, w1, w2, w3 = w0 / z0, w1 / z1, w2 / z2, w3 / z3
+        for j in range(k):
+            v = vector[j]
+            first = (raw[r0, j] + e0) * (w0 * (v - m0)) + (raw[r1, j] + e1) * (w1 * (v - m1))
+            sums[j] += first + (raw[r2, j] + e2) * (w2 * (v - m2)) + (raw[r3, j] + e3) * (w3 * (v - m3))
+    for j in range(k):
+        out[j] += sums[j] * factor[j]
+
+
+def _wide_brier_diagonal(raw, weights, half, _, smoothing, mean, diagonal, sums):
+    """The same as ``_wide_log_diagonal`` for the Brier score."""
+    n, k = raw.shape
+    a, scale = np.empty(k), 1.0 / (1.0 + k * smoothing)
+    for i in range(n):
+        total, excess = 0.0, -1.0
+        for j in range(k):
+            total += raw[i, j]
+        for j in range(k):
+            a[j] = raw[i, j] * (scale / total) + smoothing * scale + half[j]
+            excess += a[j]
+        theta, count = _theta(a, -excess / k)
+        total = 0.0
+        for j in range(k):
+            total += (a[j] + theta) * (1.0 if a[j] + theta > 0.0 else 0.0)
+        if not (total > 0.5 and total < 2.0):
+            return i
+        value, slope = 0.0, 0.5 * weights[i] * (1.0 - 1.0 / count)
+        for j in range(k):
+            positive = 1.0 if a[j] + theta > 0.0 else 0.0
+            v = positive * (a[j] + theta) / total
+            mean[j] += weights[i] * v
+            diagonal[j] += slope * positive
+            value += v * (2.0 * a[j] - v)
+        sums[VALUE] += weights[i] * value
+        sums[SIZE] += weights[i] * abs(value)
+    return DONE
+
+
+def _wide_brier_product(raw, weights, half, vector, smoothing, out):
+    """The same for the Brier score. ``0.5 * (vector - its mean over the support)`` is added on the support of a row."""
+    n, k = raw.shape
+    a, scale = np.empty(k), 1.0 / (1.0 + k * smoothing)
+    for i in range(n):
+        total = 0.0
+        for j in range(k):
+            total += raw[i, j]
+        excess = -1.0
+        for j in range(k):
+            a[j] = raw[i, j] * (scale / total) + smoothing * scale + half[j]
+            excess += a[j]
+        theta, count = _theta(a, -excess / k)
+        mean = 0.0
+        for j in range(k):
+            a[j] = 1.0 if a[j] + theta > 0.0 else 0.0  # the support, from here on
+            mean += vector[j] * a[j]
+        mean /= count
+        for j in range(k):
+            out[j] += 0.5 * weights[i] * (vector[j] - mean) * a[j]
 
 
 @_part
@@ -746,6 +933,9 @@ def _advance(brier, rules, rates, tol, relative, shift, before, mean, edges, sum
 
 PASSES = {"log": _log_pass, "brier": _brier_pass, "log wide": _wide_log_pass, "brier wide": _wide_brier_pass}
 
+PRODUCTS = {"log": _wide_log_product, "brier": _wide_brier_product}
+DIAGONALS = {"log": _wide_log_diagonal, "brier": _wide_brier_diagonal}
+
 
 @functools.cache
 def compiled(name: str, dtype: np.dtype[Any], answer_dtype: np.dtype[Any]) -> Callable[..., int]:
@@ -766,6 +956,25 @@ def compiled(name: str, dtype: np.dtype[Any], answer_dtype: np.dtype[Any]) -> Ca
         types.none if answer_dtype == np.float64 else vector,
     )
     return _from_cache_or_compiler(PASSES[name], signature)
+
+
+@functools.cache
+def compiled_product(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
+    """The compiled product with the curvature for a loss and the dtype of predictions, in row-major order.
+
+    Only then are its loops vectorized. They read the predictions themselves, where other passes read a copy of a row.
+    """
+    fixed, vector = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.float64, 1, "C")
+    raw = types.Array(from_dtype(dtype), 2, "C", readonly=True)
+    return _from_cache_or_compiler(PRODUCTS[name], (raw, fixed, fixed, fixed, types.float64, vector))
+
+
+@functools.cache
+def compiled_diagonal(name: str, dtype: np.dtype[Any]) -> Callable[..., int]:
+    """The compiled pass for the diagonal of the curvature, in the same way."""
+    fixed, vector = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.float64, 1, "C")
+    raw, number = types.Array(from_dtype(dtype), 2, "C", readonly=True), types.float64
+    return _from_cache_or_compiler(DIAGONALS[name], (raw, fixed, fixed, number, number, vector, vector, vector))
 
 
 @functools.cache
@@ -793,7 +1002,7 @@ def initial_state() -> FloatArray:
     return state
 
 
-def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, ...]) -> Callable[..., int]:
+def _from_cache_or_compiler(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
     try:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
         dispatcher.compile(signature)
@@ -801,4 +1010,4 @@ def _from_cache_or_compiler(function: Callable[..., int], signature: tuple[Any, 
         dispatcher = njit(**_OPTIONS)(function)
         dispatcher.compile(signature)
     dispatcher.disable_compile()
-    return cast(Callable[..., int], dispatcher)
+    return cast(Callable[..., Any], dispatcher)

@@ -24,6 +24,7 @@ from baserate.core.contracts import (
     DualSums,
     Engine,
     FirstSums,
+    ProductSums,
     RowPasses,
     SolvedBlock,
     SolvedCells,
@@ -183,6 +184,34 @@ class NumbaPasses(RowPasses):
         if done is None:
             return self._in_numpy(block, functools.partial(self.fallback.reduce, shift=shift, curvature=curvature))
         return _dual_sums(done)
+
+    @property
+    def multiplies(self) -> bool:  # type: ignore[override]  # a property of the instance here
+        return self._is_wide
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        fused, k = _fused(), len(shift)
+        mean, diagonal, sums = np.zeros(k), np.zeros(k), fused.initial_sums()
+        task = functools.partial(self.fallback.reduce_diagonal, shift=shift)
+        if not self.kernel.supports(shift):
+            return self._in_numpy(block, task)
+        done = fused.compiled_diagonal(self.kernel.name, self.dtype)(
+            np.ascontiguousarray(block.rows), block.weights, *self.kernel.prepared(shift),
+            self.model.reading.smoothing, mean, diagonal, sums,
+        )  # fmt: skip
+        if done != fused.DONE:
+            return self._in_numpy(block, task)
+        found = KernelSums(*sums)
+        return DualSums(np.asarray(found.value), np.asarray(found.magnitude), mean, diagonal)
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        if not self.kernel.supports(shift):
+            return self._in_numpy(block, functools.partial(self.fallback.multiply, shift=shift, vector=vector))
+        product, (prepared, _) = np.zeros(len(shift)), self.kernel.prepared(shift)
+        _fused().compiled_product(self.kernel.name, self.dtype)(
+            np.ascontiguousarray(block.rows), block.weights, prepared, vector, self.model.reading.smoothing, product
+        )
+        return ProductSums(product)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         fused, rows = _fused(), self._space_for_rows(block)

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from baserate.core.cells.rows import Segments, adjust_by_cell, dual_sums_by_cell, survey_by_cell
 from baserate.core.cells.sums import CellDualSums, CellSurveySums
-from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
+from baserate.core.contracts import (
+    Block,
+    DualSums,
+    Engine,
+    ProductSums,
+    RowPasses,
+    SurveySums,
+    WrittenBlock,
+    WrittenSums,
+)
 from baserate.core.row_model import RowModel
 from baserate.inputs.reading import Naming
 from baserate.support.arrays import BoolArray, FloatArray
@@ -38,6 +47,7 @@ class NumpyPasses(RowPasses):
     name = "numpy"
     is_default = True
     sums_cells = True
+    multiplies = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -64,6 +74,12 @@ class NumpyPasses(RowPasses):
 
     def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
         return self.model.dual_sums(self._dual_points(block), block.weights, shift, curvature=curvature)
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        return self.model.diagonal_sums(self._dual_points(block), block.weights, shift)
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        return ProductSums(self.model.multiply(self._dual_points(block), block.weights, shift, vector))
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         if check:

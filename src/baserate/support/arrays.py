@@ -11,13 +11,18 @@ BLOCK_VALUES = 1 << 16
 """Values per block for NumPy: 512 KiB of float64 fit into a core's cache and outweigh the cost of the Python calls."""
 
 
+MOST_MATRIX_CLASSES = 5000
+"""With more classes, no matrix of k x k numbers is computed: it would take hundreds of megabytes."""
+
+
 def rows_per_block(n_classes: int, block_values: int = BLOCK_VALUES) -> int:
     """Rows per block for passes whose blocks should have ``block_values`` values; by default those of NumPy.
 
     A block for NumPy has at least k rows: the sums over m rows are products of a (k, m) and an (m, k) matrix, which are
-    slow if m is smaller than k. Other blocks have more or fewer rows in proportion.
+    slow if m is smaller than k. Where there are no such products, 64 rows are enough. Other blocks have more or fewer
+    rows in proportion.
     """
-    for_numpy = max(BLOCK_VALUES // n_classes, n_classes, 64)
+    for_numpy = max(BLOCK_VALUES // n_classes, n_classes if n_classes <= MOST_MATRIX_CLASSES else 0, 64)
     return max(block_values * for_numpy // BLOCK_VALUES, 1)
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from baserate.core.cells.groups import Groups
+from baserate.core.conjugate_gradients import conjugate_gradients
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 DENSE_SIZE = 1200
@@ -74,36 +75,14 @@ class CellSystem:
             How much smaller the error of the equations should be than ``right``.
         """
         precondition = _Blocks.of(self.blocks, bound) if self.dense is None else _Whole.of(self, bound)
-        return self._conjugate_gradients(np.where(bound, right, 0.0), bound, precondition, accuracy)
-
-    def _conjugate_gradients(
-        self, right: FloatArray, bound: BoolArray, precondition: _Whole | _Blocks, accuracy: float
-    ) -> FloatArray:
         diagonal = np.einsum("gii->gi", self.blocks)
         scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=bound & (diagonal > 0))
-        x, rest = np.zeros_like(right), right.copy()
-        z = precondition(rest)
-        direction, size = z, float((rest * z).sum())
-        # Not the size in the norm of the preconditioner, which enlarges rounding errors in singular directions.
-        best, least = x, float((scale * rest * rest).sum())
-        first, goal = least, accuracy**2 * least
-        for _ in range(_MOST_STEPS):
-            bent = np.where(bound, self.multiply(direction), 0.0)
-            slope = float((direction * bent).sum())
-            if not (least > goal and slope > 0 and size > 0):
-                break
-            x = x + (size / slope) * direction
-            rest = rest - (size / slope) * bent
-            error = float((scale * rest * rest).sum())
-            if error < least:
-                best, least = x, error
-            elif error > 1e6 * least:  # nothing but rounding errors
-                break
-            z = precondition(rest)
-            previous, size = size, float((rest * z).sum())
-            direction = z + (size / previous) * direction
-        # Without a solution the system is singular. A long step then tells the caller to add damping.
-        return best if least < 0.25 * first else x
+
+        def multiply(v: FloatArray) -> FloatArray:
+            return np.where(bound, self.multiply(v), 0.0)
+
+        right = np.where(bound, right, 0.0)
+        return conjugate_gradients(multiply, right, precondition, scale, accuracy=accuracy, most_steps=_MOST_STEPS).x
 
 
 def _scaled(blocks: FloatArray, bound: BoolArray) -> tuple[FloatArray, FloatArray]:
