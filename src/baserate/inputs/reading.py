@@ -120,6 +120,10 @@ class Reading:
             raise BadProbabilities(f"all logits of {row} are -inf; at least one must be finite")
 
     def _check_probs(self, raw: NDArray[Any], first_row: int, naming: Naming) -> None:
+        if raw.dtype.kind == "f" and not self.normalize:
+            error = np.abs(raw.sum(axis=1, dtype=np.float64) - 1.0)
+            if raw.min() >= 0 and error.max() <= self.tolerance(raw.dtype):  # the rest only finds out what is wrong
+                return
         if raw.dtype.kind == "f":
             raise_if_any(~np.isfinite(raw), raw, first_row, naming, "probabilities must be finite")
         rule = f"probabilities must not be negative; for logits or log probabilities pass {FROM_LOGITS}"

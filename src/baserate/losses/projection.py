@@ -18,7 +18,9 @@ def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
     Newton's method on ``sum_j a_j - 1``, a convex and piecewise linear function of ``theta``. The iterates decrease
     monotonically and only remove classes from the support, so the method ends after at most k rounds; 3 to 5 are usual.
     """
-    width = 1.0 if spread is None else spread
+    if spread is None:
+        return _onto_simplex(z)
+    width = spread
     scaled = z / width
     top = scaled.argmax(axis=1)
     # The largest entry is subtracted, so that a large common constant does not round the differences.
@@ -27,21 +29,36 @@ def onto_simplex(z: FloatArray, spread: FloatArray | None = None) -> FloatArray:
     z[rows, top] = 0.0  # not a rounding error below 0
     # Both are at least the solution: theta if no class were clipped, and theta if the largest entry alone were 1. The
     # first one may be huge, and then has too few digits to come back from.
-    theta = (1.0 - z.sum(axis=1, keepdims=True)) / (z.shape[1] if spread is None else spread.sum())
-    theta = np.minimum(theta, 1.0 if spread is None else 1.0 / spread[top][:, None])
+    theta = (1.0 - z.sum(axis=1, keepdims=True)) / spread.sum()
+    theta = np.minimum(theta, 1.0 / spread[top][:, None])
     for _ in range(z.shape[1] + 1):
         a = z + theta * width
         np.maximum(a, 0.0, out=a)
         support = a > 0
-        slope = support.sum(axis=1, keepdims=True) if spread is None else (support @ spread)[:, None]
+        slope = (support @ spread)[:, None]
         lower = theta - (a.sum(axis=1, keepdims=True) - 1.0) / slope
         if not (lower < theta - 4e-16).any():
             break
         theta = lower
-    if spread is not None:
-        # With very different spreads theta has too few digits for the widest. The narrow ones must not pay for that by
-        # the division below, since they would move by many times what they may.
-        a -= np.where(support, (a.sum(axis=1, keepdims=True) - 1.0) / slope * width, 0.0)
-        np.maximum(a, 0.0, out=a)
+    # With very different spreads theta has too few digits for the widest. The narrow ones must not pay for that by the
+    # division below, since they would move by many times what they may.
+    a -= np.where(support, (a.sum(axis=1, keepdims=True) - 1.0) / slope * width, 0.0)
+    np.maximum(a, 0.0, out=a)
     a /= a.sum(axis=1, keepdims=True)
+    return a
+
+
+def _onto_simplex(z: FloatArray) -> FloatArray:
+    """The same for equal spreads, with fewer operations."""
+    z = z - z.max(axis=1, keepdims=True)  # the largest entry is exactly 0
+    theta = np.minimum((1.0 - z.sum(axis=1, keepdims=True)) / z.shape[1], 1.0)
+    for _ in range(z.shape[1] + 1):
+        a = z + theta
+        np.maximum(a, 0.0, out=a)
+        total = a.sum(axis=1, keepdims=True)
+        step = (total - 1.0) / (a > 0).sum(axis=1, keepdims=True)
+        if not (step > 4e-16).any():
+            break
+        theta -= step
+    a /= total
     return a

@@ -13,7 +13,7 @@ import os
 from baserate.core.contracts import Engine, RowPasses, implementations
 from baserate.core.row_model import RowModel
 from baserate.errors import BadOption
-from baserate.passes import numba_passes, numpy_passes, torch_passes, triton_passes
+from baserate.passes import numba_passes, numpy_brier, numpy_log, numpy_passes, torch_passes, triton_passes
 
 _VARIABLE = "BASERATE_KERNELS"
 _SETTINGS = ("auto", "off", "always")
@@ -22,6 +22,8 @@ IMPLEMENTATIONS: tuple[type[RowPasses], ...] = (
     triton_passes.TritonPasses,
     torch_passes.TorchPasses,
     numba_passes.NumbaPasses,
+    numpy_log.NumpyLogPasses,
+    numpy_brier.NumpyBrierPasses,
     numpy_passes.NumpyPasses,
 )
 """The implementations of this package; other subclasses of ``RowPasses`` are asked before them."""

@@ -113,7 +113,7 @@ class NumpyPasses(RowPasses):
 
     def reduce_cells(self, block: Block, shifts: FloatArray, *, curvature: bool = True) -> CellDualSums:
         segments = _segments(block)
-        eta, weights = segments.sorted(self._dual_points(block)), segments.sorted(block.weights)
+        eta, weights = segments.sorted(self._kept_dual_points(block)), segments.sorted(block.weights)
         return dual_sums_by_cell(self.model, eta, weights, segments, shifts, curvature=curvature)
 
     def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
@@ -143,6 +143,10 @@ class NumpyPasses(RowPasses):
         return rows.astype(self.model.answer_types.common, copy=False)
 
     def _dual_points(self, block: Block) -> FloatArray:
+        """The dual points of a block. Subclasses whose survey keeps something else compute them from that."""
+        return self._kept_dual_points(block)
+
+    def _kept_dual_points(self, block: Block) -> FloatArray:
         kept_points = self._kept_points(block)
         return self.model.kept(self.model.read(block.rows)[1]) if kept_points is None else kept_points
 

@@ -1,0 +1,130 @@
+"""The passes of log loss in NumPy, by products instead of logarithms and exponentials of every value.
+
+A shift multiplies probabilities by ``f = exp(shift)``, so that with ``z = p @ f`` an adjusted row is ``p * f / z``, its
+conjugate is ``log(z)``, and the mean and the curvature are products of ``p`` with weights. Small problems, which use no
+compiled kernels, take half the time of the general formulas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from baserate.core.contracts import (
+    Block,
+    DualSums,
+    Engine,
+    ProductSums,
+    RowPasses,
+    SurveySums,
+    WrittenBlock,
+    WrittenSums,
+)
+from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.losses.base import laplacian
+from baserate.losses.log import Log
+from baserate.passes.numpy_passes import NumpyPasses
+from baserate.support.arrays import FloatArray
+
+_WIDEST = 600.0  # Largest range of a shift. With a larger one, ``exp(shift)`` could overflow or underflow.
+_SMALL, _LARGE = 1e-290, 1e290  # Sums of rows outside this range have lost digits or are about to.
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyLogPasses(NumpyPasses):
+    """Products of the predictions with vectors; what they cannot compute is left to the general formulas.
+
+    The survey stores predictions in scratch memory, not dual points.
+    """
+
+    @classmethod
+    def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
+        return cls(model, rows.naming) if rows.array_module == "numpy" and _supports(model) else None
+
+    def with_model(self, model: RowModel) -> RowPasses:
+        return super().with_model(model) if _supports(model) else NumpyPasses(model, self.naming, self.uses_scratch)
+
+    def survey(self, block: Block) -> SurveySums:
+        model, w = self.model, block.weights
+        model.reading.check(block.rows, block.start, self.naming)
+        p = model.reading.clean(block.rows)
+        smallest = p.min(axis=1)
+        if not (smallest > 0).all():
+            sums = super().survey(block)
+        else:
+            zero = np.zeros(())
+            sums = SurveySums(w @ p, zero, zero, -(w @ np.log(smallest)), w @ w)
+        kept = self._kept_points(block)
+        if kept is not None:
+            kept[:] = model.kept(p)
+        return sums
+
+    def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
+        p, w, (f, centre) = self._kept_rows(block), block.weights, _factors(shift)
+        z = p @ f
+        if not _in_range(shift, z):
+            return super().reduce(block, shift, curvature=curvature)
+        conjugate, share = np.log(z) + centre, w / z
+        mean = f * (share @ p)
+        bend = laplacian((p.T * (share / z)) @ p * np.outer(f, f)) if curvature else NO_CURVATURE
+        return DualSums(w @ conjugate, w @ np.abs(conjugate), mean, bend)
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        p, w, (f, centre) = self._kept_rows(block), block.weights, _factors(shift)
+        z = p @ f
+        if not _in_range(shift, z):
+            return super().reduce_diagonal(block, shift)
+        conjugate, a = np.log(z) + centre, p * f / z[:, None]
+        return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, w @ (a * (1.0 - a)))
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        p, w, (f, _) = self._kept_rows(block), block.weights, _factors(shift)
+        z = p @ f
+        if not _in_range(shift, z):
+            return super().multiply(block, shift, vector)
+        mean = (p @ (f * vector)) / z
+        return ProductSums(f * ((p * (vector - mean[:, None])).T @ (w / z)))
+
+    def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
+        model, w, (f, centre) = self.model, block.weights, _factors(shift)
+        if check or not shift.any() or not model.answer_types.are_float64:
+            return super().write(block, shift, check=check)
+        p = model.kept(model.reading.clean(block.rows))
+        z = p @ f
+        a = p * f
+        a /= z[:, None]
+        # A positive probability that underflows is left to the general formulas, which use logarithms.
+        if not _in_range(shift, z) or ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
+            return super().write(block, shift)
+        mean = w @ a
+        # By Fenchel's identity. Each entry belongs to the shift up to rounding, so there is no shortfall.
+        divergence = np.asarray(shift @ mean - w @ (np.log(z) + centre))
+        of_all = model.per_class(mean, fill=0.0)
+        return WrittenBlock(model.with_all_classes(a), WrittenSums(divergence, of_all, np.zeros(()), of_all))
+
+    def _kept_rows(self, block: Block) -> FloatArray:
+        """The predictions of the kept classes."""
+        kept = self._kept_points(block)
+        return self.model.kept(self.model.reading.clean(block.rows)) if kept is None else kept
+
+    def _dual_points(self, block: Block) -> FloatArray:
+        return self.model.loss.link(self._kept_rows(block))
+
+
+def _supports(model: RowModel) -> bool:
+    plain = not model.reading.from_logits and model.limit_levels is None and not model.softness
+    return plain and type(model.loss) is Log  # not a subclass, which may have changed the loss
+
+
+def _factors(shift: FloatArray) -> tuple[FloatArray, float]:
+    """``exp(shift - centre)``, and ``centre``."""
+    centre = 0.5 * float(shift.min() + shift.max())
+    with np.errstate(over="ignore"):  # see _in_range
+        return np.exp(shift - centre), centre
+
+
+def _in_range(shift: FloatArray, z: FloatArray) -> bool:
+    return bool(np.ptp(shift) <= _WIDEST and z.min() > _SMALL and z.max() < _LARGE)
