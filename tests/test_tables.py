@@ -434,8 +434,6 @@ def test_unsafe_destinations_are_refused(tmp_path: Path) -> None:
     for odd in ("/dev/null", path.rename(tmp_path / "table")):
         with pytest.raises(BadOption, match="exists and is not a table; choose a name with a suffix"):
             br.adjust(write(table(20), tmp_path / "in.parquet"), RATES, out=odd)
-    with pytest.raises(BadOption, match="or download it first"):
-        br.adjust("s3://bucket/preds.parquet", RATES)
 
 
 def test_output_that_a_later_run_would_read_as_input_is_refused(

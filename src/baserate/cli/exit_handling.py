@@ -22,10 +22,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 import click
 
 from baserate.errors import BaserateError, GroupsWarning, NotConvergedWarning, Option, respell
+from baserate.support.locations import state
 from baserate.support.text import printable
 
 NOT_CONVERGED = 3
@@ -91,10 +93,10 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
         Where the output goes. If another file or folder is there than at the beginning, the output is complete, and
         the message says that instead.
     """
-    before = _identity(out)
+    before = _state(out)
 
     def outcome() -> str:
-        return unfinished if _identity(out) == before else f"but {out} was written completely"
+        return unfinished if _state(out) == before else f"but {out} was written completely"
 
     def stopped(number: int) -> str:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
@@ -115,7 +117,7 @@ def handled_errors(unfinished: str, out: str | None = None) -> Iterator[None]:
             yield
     except BrokenPipeError:  # the reader of the output has stopped reading
         _discard_output()
-        raise SystemExit(0 if _identity(out) != before else 1) from None
+        raise SystemExit(0 if _state(out) != before else 1) from None
     except KeyboardInterrupt:
         number = received[-1] if received else int(signal.SIGINT)
         raise Stopped(stopped(number), number) from None
@@ -135,15 +137,12 @@ def _discard_output() -> None:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # it stays open until the process ends
 
 
-def _identity(out: str | None) -> tuple[int, int] | None:
+def _state(out: str | None) -> Any:
     """What distinguishes a file or folder from another one with the same name."""
-    if out in (None, "-"):
-        return None
     try:
-        found = os.stat(str(out))  # noqa: PTH116  # a name that is too long for a path is no error here
-    except OSError:
+        return None if out in (None, "-") else state(str(out))
+    except (BaserateError, ImportError):  # which the command reports itself
         return None
-    return found.st_ino, found.st_mtime_ns
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,8 +11,7 @@ from baserate.cli.exit_handling import handled_errors
 from baserate.cli.options import parse_columns, parse_names
 from baserate.cli.output import print_lines
 from baserate.errors import BadOption
-from baserate.support.atomic_files import check_writable, write_atomically
-from baserate.support.paths import real_path
+from baserate.support.locations import check_writable, resolved, write_atomically
 
 _OF_SQL = ("dialect", "table", "columns", "keep", "unseen", "shift_table")
 _OF_ONNX = ("dtype", "opset")
@@ -106,7 +104,7 @@ def _check_options(target: str, options: dict[str, Any]) -> None:
 
 def _check_out(shift: str, out: str) -> None:
     check_writable(out)
-    if real_path(out) == real_path(shift):
+    if resolved(out) == resolved(shift):
         raise BadOption(f"{out} is the file with the shift, which would be overwritten; choose another name")
 
 
@@ -127,5 +125,5 @@ def _write(text: str, out: str) -> None:
     if out == "-":
         click.echo(text)
         return
-    with write_atomically(Path(out)) as file:
+    with write_atomically(out) as file:
         file.write(f"{text.rstrip()}\n".encode())

@@ -23,8 +23,7 @@ from baserate.errors import BadFile, BadOption
 from baserate.progress import Progress
 from baserate.rates import Margins, Rates
 from baserate.report import check_report, write_report
-from baserate.support.atomic_files import check_writable
-from baserate.support.paths import real_path
+from baserate.support.locations import check_writable, resolved
 from baserate.tables import Files
 
 # The values of options that a command does not have.
@@ -154,15 +153,15 @@ class Invocation:
         for path in self._extra_outputs:
             check_writable(path)
         names = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
-        counts = Counter(real_path(name) for name in names if name != "-")
+        counts = Counter(resolved(name) for name in names if name != "-")
         repeated = next((path for path, count in counts.items() if count > 1), None)
         if repeated is not None:
             raise BadOption(f"{repeated} is named twice, so one file would overwrite the other; choose another name")
 
     def check_validation(self) -> None:
         """Raise if a file is both IN and validation data, which must be different rows."""
-        given = {real_path(name) for name in _expanded(self._source) if name != "-"}
-        both = next((name for name in _expanded(self["validation"]) if real_path(name) in given), None)
+        given = {resolved(name) for name in _expanded(self._source) if name != "-"}
+        both = next((name for name in _expanded(self["validation"]) if resolved(name) in given), None)
         if both is not None:
             raise BadOption(
                 f"{both} is both IN and --validation; the validation data must be other rows than those whose rates "
@@ -178,7 +177,7 @@ class Invocation:
         return list(dict.fromkeys([*files, *(text for text in rates if len(text) < 256)]))
 
     @property
-    def _extra_outputs(self) -> list[Path]:
+    def _extra_outputs(self) -> list[Path | str]:
         return [path for path in (self["save_shift"], self["report"]) if path is not None]
 
     def finish(self, result: Adjustment, out: str | None) -> None:

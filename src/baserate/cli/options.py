@@ -8,7 +8,19 @@ from typing import Any, TypeVar
 
 import click
 
+from baserate.support.remote_files import is_url
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FileName(click.Path):
+    """The name of a file to be written: a path, or a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_url(value) else super().convert(value, param, ctx)
+
+
+FILE = FileName(dir_okay=False, path_type=Path)
 
 
 def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -180,13 +192,13 @@ printing = combined(
 extra_outputs = combined(
     click.option(
         "--save-shift",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Save the shift, one number per class, for baserate apply.",
     ),
     click.option(
         "--report",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Write a page about the adjustment, as HTML or Markdown.",
     ),

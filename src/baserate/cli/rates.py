@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_json, print_lines
 from baserate.estimation import estimate
 from baserate.rates import EstimatedRates
-from baserate.support.atomic_files import check_writable
+from baserate.support.locations import check_writable
 from baserate.support.text import shortened
 
 
@@ -37,7 +36,7 @@ Examples:
 @click.option("--labels", required=True, metavar="NAME", help="Column of the validation files with the true classes.")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.FILE,
     metavar="FILE",
     help="JSON file for the rates, which the option --rates of the other commands accepts.",
 )

@@ -13,7 +13,7 @@ from baserate.deploy.onnx_nodes import ModelNodes, Nodes
 from baserate.errors import BadOption, Option
 from baserate.inputs.validation import quoted_name
 from baserate.result.record import Result
-from baserate.support.atomic_files import write_atomically
+from baserate.support.locations import write_atomically
 
 OPSET = 18
 """The version of the operators that models use by default. Newer ones are also tested."""

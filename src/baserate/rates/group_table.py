@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from baserate.errors import BadFile, BadRates
+from baserate.errors import BadFile, BadRates, BaserateError
 from baserate.inputs.class_numbers import as_float, is_one_number
 from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.group_columns import missing_column
@@ -19,6 +19,7 @@ from baserate.inputs.validation import quoted, quoted_name
 from baserate.rates.base import Rates
 from baserate.rates.parse import parse_bounds
 from baserate.support.arrays import FloatArray
+from baserate.support.locations import read_bytes
 
 CLASS = "class"
 _VALUES = (("rate",), ("low", "high"), ("count",))
@@ -70,7 +71,7 @@ def parse_table(keys: tuple[Any, ...], table: Any, classes: tuple[Any, ...] | No
         The columns with rates, if the table has others.
     """
     if isinstance(table, (str, os.PathLike)):
-        return _of_columns(keys, _read_csv(Path(table)), classes, str(table))
+        return _of_columns(keys, _read_csv(table), classes, str(table))
     if isinstance(table, Mapping):
         return _of_mapping(keys, table)
     if is_dataframe(table):
@@ -287,10 +288,12 @@ def _columns_of_frame(keys: tuple[Any, ...], frame: Any) -> dict[Any, list[Any]]
     return {key: list(index.get_level_values(level)) for key, level in zip(keys, levels, strict=True)} | found
 
 
-def _read_csv(path: Path) -> dict[Any, list[Any]]:
+def _read_csv(path: str | os.PathLike[str]) -> dict[Any, list[Any]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+        text = io.StringIO(read_bytes(path).decode("utf-8-sig"), newline="")
+        rows = [row for row in csv.reader(text) if any(cell.strip() for cell in row)]
+    except BaserateError:
+        raise
     except OSError as error:
         raise BadFile(f"the file {path} with the rates cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:

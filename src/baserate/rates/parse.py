@@ -7,13 +7,13 @@ import json
 import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from baserate.errors import BadFile, BadRates
+from baserate.errors import BadFile, BadRates, BaserateError
 from baserate.inputs.class_numbers import sum_is_below_one
 from baserate.inputs.validation import quoted_name
 from baserate.rates.sets import ROUNDING
+from baserate.support.locations import read_bytes
 from baserate.support.text import LONGEST_PATH, shortened
 
 _KINDS = ("counts", "population", "between", "exact")
@@ -46,7 +46,7 @@ def parse_rates(text: str) -> ParsedRates:
         raise BadRates(f"the text with the rates must be a string, not {quoted_name(text)}; {_FORMS}")
     # os.path.isfile, not Path.is_file: the latter raises an error for some strings that are not paths.
     if text.lower().endswith((".csv", ".json")) or ("=" not in text and os.path.isfile(text)):  # noqa: PTH113  # see above
-        return _read_file(Path(text))
+        return _read_file(text)
     kind, _, rest = text.partition(":")
     if rest and kind.lower() in _KINDS:
         return _interpret(kind.lower(), _split_entries(rest), text)
@@ -74,16 +74,18 @@ def _by_class(names: list[str], values: list[Any], where: str) -> dict[str, Any]
     return dict(zip(names, values, strict=True))
 
 
-def _read_file(path: Path) -> ParsedRates:
+def _read_file(path: str) -> ParsedRates:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
+    except BaserateError:
+        raise
     except OSError as error:
         raise BadFile(
-            f"the file {shortened(str(path), LONGEST_PATH)} with the rates cannot be read: {error.strerror}"
+            f"the file {shortened(path, LONGEST_PATH)} with the rates cannot be read: {error.strerror}"
         ) from None
     except UnicodeDecodeError:
         raise BadFile(f"the file {path} with the rates is not UTF-8 text; save it in UTF-8") from None
-    if path.suffix.lower() != ".json":
+    if not path.lower().endswith(".json"):
         return _parse_csv(path, text)
     try:
         return _parse_json(path, text)
@@ -93,31 +95,31 @@ def _read_file(path: Path) -> ParsedRates:
         ) from None
 
 
-def _parse_json(path: Path, text: str) -> ParsedRates:
+def _parse_json(path: str, text: str) -> ParsedRates:
     try:
-        given = json.loads(text, object_pairs_hook=partial(_unique_keys, str(path)))
+        given = json.loads(text, object_pairs_hook=partial(_unique_keys, path))
     except ValueError as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
     kind = next(
         (name for name in _KINDS if isinstance(given, Mapping) and isinstance(given.get(name), (dict, list))), None
     )
-    return _interpret(kind, given if kind is None else given[kind], str(path))
+    return _interpret(kind, given if kind is None else given[kind], path)
 
 
 def _unique_keys(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return _by_class([name for name, _ in pairs], [value for _, value in pairs], f"the entries of {path}")
 
 
-def _parse_csv(path: Path, text: str) -> ParsedRates:
+def _parse_csv(path: str, text: str) -> ParsedRates:
     columns = _csv_columns(path, text)
     names, where = columns["class"], f"the lines of {path}"
     if "count" in columns:
-        return _interpret("counts", _by_class(names, columns["count"], where), str(path))
+        return _interpret("counts", _by_class(names, columns["count"], where), path)
     values = columns.get("rate") or [f"{a}..{b}" for a, b in zip(columns["low"], columns["high"], strict=True)]
-    return _interpret(None, _by_class(names, values, where), str(path))
+    return _interpret(None, _by_class(names, values, where), path)
 
 
-def _csv_columns(path: Path, text: str) -> dict[str, list[str]]:
+def _csv_columns(path: str, text: str) -> dict[str, list[str]]:
     """The columns of a CSV file by their name in lower case."""
     try:
         rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from baserate.errors import BadFile
 from baserate.inputs.class_names import check_class_name
 from baserate.support.json_file import RATES, read_json, write_json
+from baserate.support.locations import read_bytes
 
 
 def save_rates(path: str | os.PathLike[str], description: dict[str, Any], classes: tuple[Any, ...] | None) -> None:
@@ -33,7 +33,7 @@ def is_saved(text: str) -> bool:
     if not text.lower().endswith(".json"):
         return False
     try:
-        found = json.loads(Path(text).read_text(encoding="utf-8-sig"))
+        found = json.loads(read_bytes(text).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return False  # for the parser of other files with rates, which says what is wrong
     return isinstance(found, dict) and found.get("format") == RATES.name

@@ -6,12 +6,12 @@ Both are rendered from the same content; see :func:`baserate.report.content.repo
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from baserate.errors import BadFile, BadOption
 from baserate.result.record import Result
-from baserate.support import atomic_files as files
+from baserate.support import locations as files
 
 __all__ = ["check_report", "write_report"]
 
@@ -43,11 +43,12 @@ def write_report(path: str | os.PathLike[str], result: Result, **options: Any) -
 
 def check_report(path: str | os.PathLike[str]) -> str:
     """The format of the page at a path. Raises if it cannot be written, so that this is known before the work."""
-    page_format = _FORMATS.get(Path(path).suffix.lower())
+    page_format = _FORMATS.get(PurePosixPath(path).suffix.lower())
     if page_format is None:
         raise BadOption(f"a report must end in .html or .md, unlike {os.fspath(path)}")
     files.check_writable(path)
-    if Path(path).is_dir():
+    where = files.location(path)
+    if isinstance(where, Path) and where.is_dir():
         raise BadFile(f"{os.fspath(path)} is a folder")
     for name in ("jinja2", *(["matplotlib"] if page_format == "html" else [])):
         try:

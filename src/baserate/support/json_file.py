@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from baserate.errors import BadFile, MissingFile
-from baserate.support.atomic_files import write_atomically
+from baserate.support.locations import location, write_atomically
 from baserate.support.paths import check_path
 
 
@@ -55,12 +55,15 @@ def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any], of: Json
 
 def read_json(path: str | os.PathLike[str], of: JsonFormat = ADJUSTMENT) -> dict[str, Any]:
     """Read the fields that :func:`write_json` wrote."""
-    check_path(path)
-    if Path(path).exists() and not Path(path).is_file():
-        # A folder cannot be read, a pipe may never end.
-        raise BadFile(f"{path} is not a regular file; pass the path of a file that {of.writer} wrote")
+    where = location(path)
+    if isinstance(where, Path):
+        check_path(where)
+        if where.exists() and not where.is_file():  # A folder cannot be read, a pipe may never end.
+            raise BadFile(f"{path} is not a regular file; pass the path of a file that {of.writer} wrote")
     try:
-        return _fields(Path(path).read_bytes(), path, of)
+        return _fields(where.read_bytes(), path, of)
+    except MissingFile:
+        raise
     except FileNotFoundError:
         raise MissingFile(f"there is no file {path}; pass the path of a file that {of.writer} wrote") from None
     except RecursionError:

@@ -10,9 +10,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from baserate.errors import BadFile
+from baserate.support.spool import Spool
 from baserate.tables.base import BATCH_ROWS, Format, OutputFile, Part, Piece, Source, Writer
 from baserate.tables.dialect import Dialect
-from baserate.tables.spool import Spool
 
 _PIECE_ROWS = 8 * BATCH_ROWS
 

@@ -192,6 +192,8 @@ class Source(NamedTuple):
     partition : dict
     path : str, optional
         Path of the file, if it is a regular file on this machine.
+    is_remote : bool
+        Whether each read is a request to another machine.
     """
 
     name: str
@@ -199,6 +201,7 @@ class Source(NamedTuple):
     open: Callable[[], Any]
     partition: dict[str, Any]
     path: str | None = None
+    is_remote: bool = False
 
 
 class OutputFile(NamedTuple):

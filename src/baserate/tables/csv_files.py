@@ -20,10 +20,10 @@ import pyarrow.csv as pcsv
 from baserate.errors import BadFile, Option
 from baserate.inputs.columns import COLUMN_LIST
 from baserate.inputs.validation import quoted, quoted_name
+from baserate.support.spool import Spool
 from baserate.tables.arrow_files import ArrowPart
 from baserate.tables.base import Format, OutputFile, Part, Piece, Source, Writer, name_file_in_errors
 from baserate.tables.dialect import Dialect
-from baserate.tables.spool import Spool
 
 _DECIMAL_COMMA = Option("decimal", "','")
 _DECIMAL_COMMA_NUMBER = re.compile(r"(?<![0-9,])[0-9]+,[0-9]+(?![0-9,])")

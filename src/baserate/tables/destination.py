@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -21,18 +21,16 @@ import pyarrow as pa
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.columns import Columns
 from baserate.inputs.validation import quoted
-from baserate.support.atomic_files import Staging, check_writable, start_staging
+from baserate.support.atomic_files import Staging
+from baserate.support.locations import check_writable, location, start_staging
 from baserate.support.paths import check_path, places, real_path
+from baserate.support.remote_files import RemoteFile
+from baserate.support.spool import Spool
+from baserate.support.uploads import INCOMPLETE, SIGNATURE, SUCCESS, RemoteStaging, written_files
 from baserate.tables import formats
 from baserate.tables.base import Format, OutputFile, Part, Writer
 from baserate.tables.dialect import Dialect
-from baserate.tables.sources import PIPE, later_input
-from baserate.tables.spool import Spool
-
-SUCCESS = "_SUCCESS"
-"""The last file that is written to a folder. It lists the others. A folder without it is incomplete."""
-
-_SIGNATURE = "written by baserate"  # first line of the file _SUCCESS
+from baserate.tables.sources import PIPE, later_input, later_remote_input
 
 
 class Destination:
@@ -41,7 +39,7 @@ class Destination:
     Parameters
     ----------
     out : str or path
-        A file if the name has the suffix of a format, ``"-"`` for standard output, else a folder.
+        A path or a URL. A file if the name has the suffix of a format, ``"-"`` for standard output, else a folder.
     where : path, list of paths, or pyarrow.dataset.Dataset
         The input as the caller wrote it.
     parts : sequence of Part
@@ -57,12 +55,17 @@ class Destination:
         self.dialect = dialect
         if not isinstance(out, (str, os.PathLike)):
             raise BadOption(f"out must be a path, not {out!r}")
-        check_path(out)
-        self.path = Path(out)
+        self.where = location(out)
+        if isinstance(self.where, RemoteFile):
+            self.where.check_writable_protocol()
+        else:
+            check_path(self.where)
+        self.path: Path | str = os.fspath(out) if isinstance(self.where, RemoteFile) else self.where
         self.is_pipe = os.fspath(out) == PIPE
-        format_of_name = formats.by_suffix(self.path.name)
+        format_of_name = formats.by_suffix(self.where.name)
         ends_with_slash = os.fspath(out).endswith(("/", os.sep))
-        self.is_folder = not self.is_pipe and (ends_with_slash or self.path.is_dir() or format_of_name is None)
+        is_there = self._is_existing_folder()
+        self.is_folder = not self.is_pipe and (ends_with_slash or format_of_name is None or is_there)
         self.format: Format | None = format_of_name
         """None for a folder, whose files have the formats of the input files."""
         if self.is_pipe:
@@ -71,47 +74,68 @@ class Destination:
             raise BadOption("a format can be chosen only for standard output; that of a file follows from its name")
         elif self.is_folder:
             self.format = None
-            if self.path.suffix and not ends_with_slash and not self.path.is_dir():
+            if PurePosixPath(self.where.name).suffix and not ends_with_slash and not is_there:
                 raise BadOption(
                     f"{self.path} does not end with the suffix of a known format; for a folder, write "
-                    f"{self.path}{os.sep}"
+                    f"{self.path}{'/' if isinstance(self.where, RemoteFile) else os.sep}"
                 )
-        if not self.is_pipe:
-            self._check_path(where, parts)
+        if isinstance(self.where, RemoteFile):
+            self._check_url(self.where, where, parts)
+        elif not self.is_pipe:
+            self._check_path(self.where, where, parts)
 
-    def _check_path(self, where: Any, parts: Sequence[Part]) -> None:
-        check_writable(self.path)
-        if self.path.exists() and (not self.path.is_dir() if self.is_folder else not self.path.is_file()):
-            raise BadOption(f"{self.path} exists and is not a table; choose a name with a suffix, such as .parquet")
-        output = real_path(self.path)
+    def _is_existing_folder(self) -> bool:
+        return self.where.is_folder() if isinstance(self.where, RemoteFile) else self.where.is_dir()
+
+    def _check_url(self, url: RemoteFile, where: Any, parts: Sequence[Part]) -> None:
+        check_writable(url.joined(SUCCESS).url if self.is_folder else url.url)
+        output = url.url.rstrip("/")
+        if any(part.name == output or part.name.startswith(f"{output}/") for part in parts):
+            raise BadOption(f"{url} is also an input; write to another path, so that the input is kept")
+        if self.is_folder:
+            self._check_folder(parts, _foreign_remote_content(url))
+        names = [f"{output}/{part.relative_path}" for part in parts] if self.is_folder else [output]
+        self._check_later_input(later_remote_input(where, names))
+
+    def _check_path(self, path: Path, where: Any, parts: Sequence[Part]) -> None:
+        check_writable(path)
+        if path.exists() and (not path.is_dir() if self.is_folder else not path.is_file()):
+            raise BadOption(f"{path} exists and is not a table; choose a name with a suffix, such as .parquet")
+        output = real_path(path)
         for part in parts:
             read = Path(part.name)
             inside = any(output in (place, *place.parents) for place in places(read))
             if read.exists() and (inside or (output.is_file() and read.samefile(output))):
-                raise BadOption(f"{self.path} is also an input; write to another path, so that the input is kept")
+                raise BadOption(f"{path} is also an input; write to another path, so that the input is kept")
         if self.is_folder:
-            self._check_folder(parts)
+            self._check_folder(parts, _foreign_content(path) if path.is_dir() else None)
         names = [part.relative_path for part in parts] if self.is_folder else [""]
-        problem = later_input(where, [place / name for place in places(self.path) for name in names])
+        self._check_later_input(later_input(where, [place / name for place in places(path) for name in names]))
+
+    def _check_later_input(self, problem: str | None) -> None:
         if problem is not None:
             raise BadOption(
                 f"{problem}, so a later run on this input would also read the adjusted rows; write to a path that is "
                 "not part of the input"
             )
 
-    def _check_folder(self, parts: Sequence[Part]) -> None:
+    def _check_folder(self, parts: Sequence[Part], foreign: str | None) -> None:
         repeated = [path for path, times in Counter(part.relative_path for part in parts).items() if times > 1]
         if repeated:
             raise BadOption(
-                f"two of the files would be written to {self.path / repeated[0]}; write all rows to one file, or "
+                f"two of the files would be written to {self._member(repeated[0])}; write all rows to one file, or "
                 "adjust the files one by one"
             )
-        foreign = _foreign_content(self.path) if self.path.is_dir() else None
         if foreign is not None:
             raise BadOption(
                 f"the folder {self.path} exists, and its content was not all written by baserate: {foreign}; choose "
                 "another name, or remove it first"
             )
+
+    def _member(self, relative_path: str) -> str:
+        """The name of a file in the folder."""
+        where = self.where
+        return str(where.joined(relative_path) if isinstance(where, RemoteFile) else where / relative_path)
 
     @property
     def typed(self) -> bool:
@@ -196,7 +220,7 @@ class StagedFile(Staged):
     """All parts in one file, or on standard output."""
 
     _spool: Spool | None = None
-    _staging: Staging | None = None
+    _staging: Staging | RemoteStaging | None = None
 
     def _begin(self) -> None:
         to = self.destination
@@ -237,7 +261,7 @@ class StagedFile(Staged):
 class StagedFolder(Staged):
     """A folder with one file per part."""
 
-    _staging: Staging | None = None
+    _staging: Staging | RemoteStaging | None = None
 
     def _begin(self) -> None:
         self._staging = start_staging(self.destination.path)
@@ -255,7 +279,7 @@ class StagedFolder(Staged):
     def _start_file(self, part: Part, schema: pa.Schema) -> None:
         assert self._staging is not None
         file = self._open_file.enter_context(self._staging.member(part.relative_path))
-        name = str(self.destination.path / part.relative_path)
+        name = self.destination._member(part.relative_path)
         output = OutputFile(name, part.n_rows, self.columns, self.destination.dialect)
         self._writer = self.destination.writer(file, part, schema, output)
 
@@ -268,7 +292,7 @@ class StagedFolder(Staged):
     def _end(self) -> None:
         assert self._staging is not None
         self._close_file()
-        lines = [_SIGNATURE, *(part.relative_path for part in self.parts)]
+        lines = [SIGNATURE, *(part.relative_path for part in self.parts)]
         with self._staging.member(SUCCESS) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
@@ -292,9 +316,18 @@ def _foreign_content(folder: Path) -> str | None:
     if SUCCESS not in files:
         return f"it has no file {SUCCESS}"
     signature, *written = (folder / SUCCESS).read_bytes().decode(errors="replace").split("\n")
-    if signature != _SIGNATURE:
+    if signature != SIGNATURE:
         return f"another program wrote its file {SUCCESS}"
     return next(iter(sorted(files - {SUCCESS, *written})), None)
+
+
+def _foreign_remote_content(folder: RemoteFile) -> str | None:
+    """The same for a folder at a URL, which a run that was stopped may have left incomplete."""
+    files = set(folder.files())
+    known = {SUCCESS, INCOMPLETE}
+    if files and not files & known:
+        return f"it has no file {SUCCESS}"
+    return next(iter(sorted(files - known - set(written_files(folder)))), None)
 
 
 def _default_pipe_format(part: Part) -> str:

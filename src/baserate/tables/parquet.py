@@ -43,7 +43,7 @@ class ParquetPart(Part):
     def __init__(self, source: Source, groups: Sequence[int] | None = None) -> None:
         self.name, self.relative_path, self.partition = source.name, source.relative_path, source.partition
         self.format = Parquet()
-        self._open = source.open
+        self._open, self._is_remote = source.open, source.is_remote
         try:
             file = pq.ParquetFile(self._open())
         except (pa.ArrowException, OSError) as error:
@@ -75,20 +75,23 @@ class ParquetPart(Part):
 
     def _read(self, group: int, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with name_file_in_errors(self.name):
-            file = self._file(is_copied=columns is None)
+            # On another machine, all columns of a row group are requested at once, if that does not take much memory.
+            at_once = self._is_remote and self._size(group, columns)[1] <= PIECE_BYTES
+            file = self._file(is_copied=columns is None, pre_buffer=at_once)
             chosen = None if columns is None else list(columns)
             yield from file.iter_batches(batch_rows, row_groups=[group], columns=chosen, use_threads=False)
 
-    def _file(self, *, is_copied: bool) -> Any:
+    def _file(self, *, is_copied: bool, pre_buffer: bool) -> Any:
         """The opened file. Each thread opens it once and keeps it until it reads another part.
 
         Texts that are only looked at, such as groups, stay as they are stored: each different text once, and a number
         for each row. Columns that are copied to another file keep their type.
         """
-        if getattr(_opened, "key", None) != (id(self), is_copied):
-            _opened.part, _opened.key, _opened.file = self, (id(self), is_copied), None  # releases the previous file
+        key = (id(self), is_copied, pre_buffer)
+        if getattr(_opened, "key", None) != key:
+            _opened.part, _opened.key, _opened.file = self, key, None  # releases the previous file
             texts = [] if is_copied else [field.name for field in self.schema if pa.types.is_string(field.type)]
-            options = {"metadata": self.metadata, "pre_buffer": False, "buffer_size": 1 << 20}
+            options = {"metadata": self.metadata, "pre_buffer": pre_buffer, "buffer_size": 1 << 20}
             _opened.file = pq.ParquetFile(self._open(), read_dictionary=texts, **options)
         return _opened.file
 

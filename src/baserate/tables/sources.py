@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
@@ -18,13 +18,16 @@ import pyarrow as pa
 
 from baserate.errors import BadFile, BadOption
 from baserate.inputs.validation import quoted, quoted_name
+from baserate.support.locations import location
 from baserate.support.paths import check_path, real_path
+from baserate.support.remote_files import RemoteFile, is_url
+from baserate.support.spool import Spool
+from baserate.support.uploads import INCOMPLETE
 from baserate.tables import formats
 from baserate.tables.base import Part, Source
 from baserate.tables.dialect import Dialect
 from baserate.tables.fragments import FragmentPart
 from baserate.tables.parquet import ParquetPart
-from baserate.tables.spool import Spool
 
 PIPE = "-"
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the name that Hive gives to the partition of missing values
@@ -61,19 +64,21 @@ def _sources(where: Any) -> list[Source]:
     if not where:
         raise BadOption("the list of files is empty")
     found = [source for one in where for source in _sources_of_path(one)]
-    paths = [Path(source.name).absolute() for source in found]
     if len({source.relative_path for source in found}) < len(found):  # files of the same name in several folders
-        root = Path(os.path.commonpath([path.parent for path in paths]))
+        paths = [PurePosixPath(s.name) if is_url(s.name) else Path(s.name).absolute() for s in found]
+        if any(is_url(source.name) for source in found) and not all(is_url(source.name) for source in found):
+            return found  # those on this machine and others have no folder in common
+        root = os.path.commonpath([path.parent for path in paths])
         found = [s._replace(relative_path=p.relative_to(root).as_posix()) for s, p in zip(found, paths, strict=True)]
     return found
 
 
 def _sources_of_path(where: Any) -> list[Source]:
-    text = os.fspath(where)
-    if "://" in text:
-        raise BadOption(f"{text} is not on this machine; pass pyarrow.dataset.dataset({text!r}), or download it first")
+    path = location(where)
+    if isinstance(path, RemoteFile):
+        return list(_remote_sources(path))
+    text = os.fspath(path)
     check_path(text)
-    path = Path(text)
     if path.is_dir():
         return [_source(file, path) for file in _files_in(path)]
     if path.exists():
@@ -83,6 +88,44 @@ def _sources_of_path(where: Any) -> list[Source]:
     if not found:
         raise BadFile(f"no file matches {text}" if glob.has_magic(text) else f"there is no file {text}")
     return [_source(file, _without_wildcards(text)) for file in found]
+
+
+def _remote_sources(where: RemoteFile) -> Iterator[Source]:
+    """The files that a URL refers to: one file, those in a folder, or those that match a pattern."""
+    if where.is_web:
+        yield _remote_source(where, where.name or "download")
+        return
+    if glob.has_magic(where.url) and not where.exists():
+        root = os.fspath(_without_wildcards(where.path))
+        found = where.matches()
+        if not found:
+            raise BadFile(f"no file matches {where}")
+        for url in found:
+            file = RemoteFile(url)
+            yield _remote_source(file, file.path.removeprefix(root).lstrip("/"))
+    elif where.is_folder():
+        for name in _files_in_remote_folder(where):
+            yield _remote_source(where.joined(name), name)
+    else:
+        yield _remote_source(where, where.name)
+
+
+def _files_in_remote_folder(folder: RemoteFile) -> list[str]:
+    names = folder.files()
+    if INCOMPLETE in names:
+        raise BadFile(f"the folder {folder} is incomplete: its run was stopped while it replaced files; run it again")
+    return _tables_in(str(folder), [PurePosixPath(name) for name in names if _is_visible(Path(name), Path())])
+
+
+def _remote_source(file: RemoteFile, relative_path: str) -> Source:
+    with file.open() as first:
+        state = first.state
+    folders = file.url.split("?")[0].split("/")[:-1]
+    return Source(file.url, relative_path, partial(_open_remote, file, state), _partition(folders), is_remote=True)
+
+
+def _open_remote(file: RemoteFile, state: Any) -> pa.PythonFile:
+    return pa.PythonFile(file.open(state), mode="r")
 
 
 def _without_wildcards(pattern: str) -> Path:
@@ -113,7 +156,7 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
     """
     if isinstance(where, (list, tuple)):
         return next((found for one in where if (found := later_input(one, paths)) is not None), None)
-    if not isinstance(where, (str, os.PathLike)):
+    if not isinstance(where, (str, os.PathLike)) or is_url(where):
         return None
     text = os.fspath(where)
     if Path(text).is_dir():
@@ -124,6 +167,20 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
         return None
     matching = _first_match(text, paths)
     return None if matching is None else f"{matching} matches the input pattern {text}"
+
+
+def later_remote_input(where: Any, urls: Sequence[str]) -> str | None:
+    """The same as :func:`later_input` for files at URLs."""
+    if isinstance(where, (list, tuple)):
+        return next((found for one in where if (found := later_remote_input(one, urls)) is not None), None)
+    if not isinstance(where, str) or not is_url(where):
+        return None
+    if glob.has_magic(where):
+        pattern = where.split("/")
+        found = next((url for url in urls if _matches(pattern, url.split("/"))), None)
+        return None if found is None else f"{found} matches the input pattern {where}"
+    found = next((url for url in urls if url.startswith(f"{where.rstrip('/')}/")), None)
+    return None if found is None else f"{found} is in the input folder {where}"
 
 
 def _first_match(pattern: str, paths: Sequence[Path]) -> Path | None:
@@ -160,15 +217,20 @@ def _files_in(folder: Path) -> list[Path]:
     """The files in a folder and its subfolders, without names that begin with a dot or an underscore."""
     paths = sorted(folder.rglob("*"))
     files = _existing_files([path for path in paths if _is_visible(path, folder)])
-    if not files:
+    return [folder / name for name in _tables_in(str(folder), [path.relative_to(folder) for path in files])]
+
+
+def _tables_in(folder: str, names: Sequence[PurePath]) -> list[str]:
+    """The names of files in a folder. Raises if there are none, or one that is not a table."""
+    if not names:
         raise BadFile(f"the folder {folder} contains no files")
-    unknown = [p for p in files if formats.by_suffix(p.name) is None]
-    if unknown:
+    unknown = next((name for name in names if formats.by_suffix(name.name) is None), None)
+    if unknown is not None:
         raise BadFile(
-            f"the folder {folder} also contains {unknown[0].relative_to(folder)}, which is not a table; select the "
-            f"files by a pattern, such as '{folder}/*.parquet'"
+            f"the folder {folder} also contains {unknown}, which is not a table; select the files by a pattern, such "
+            f"as '{folder.rstrip('/')}/*.parquet'"
         )
-    return files
+    return [str(name) for name in names]
 
 
 def _source(path: Path, root: Path) -> Source:

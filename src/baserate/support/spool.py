@@ -52,4 +52,9 @@ class Spool:
         """Open the file for reading. Each reader has its own position."""
         import pyarrow as pa
 
-        return pa.OSFile(os.fspath(self._path))
+        return pa.OSFile(self.path)
+
+    @property
+    def path(self) -> str:
+        """The path by which this process can open the file."""
+        return os.fspath(self._path)
