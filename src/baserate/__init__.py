@@ -37,7 +37,7 @@ from baserate.result.certificate import Certificate
 from baserate.result.grouped_shift_certificate import GroupedShiftCertificate
 from baserate.result.population_certificate import PopulationCertificate
 from baserate.result.shift_certificate import ShiftCertificate
-from baserate.tables import Files
+from baserate.tables import ArrowRows, Files
 
 if TYPE_CHECKING:
     from baserate.estimators import AdjustedClassifier, Adjuster, register_onnx_converters
@@ -57,6 +57,7 @@ __all__ = [
     "DrawnRows",
     "Drift",
     "DriftDisplay",
+    "ArrowRows",
     "Files",
     "GeometryDisplay",
     "GroupRatesDisplay",

@@ -409,6 +409,8 @@ class Engine(ABC):
     """How rows and columns are named in messages."""
     progress: Progress = SILENT
     """Receives progress updates."""
+    answers_lazily: bool = False
+    """Whether its answer is a :class:`LazyAnswer`."""
     n_cells: int | None = None
     """Number of cells, if the blocks have them; see ``Block.cells``."""
     cell_weights: FloatArray | None = None
@@ -484,6 +486,25 @@ class Engine(ABC):
     def describe(self, passes: RowPasses) -> str:
         """The name of engine and passes together, for ``Adjustment.engine``."""
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
+
+
+class LazyAnswer(ABC):
+    """Adjusted rows that are computed when they are read, from a source that stays where it is."""
+
+    @abstractmethod
+    def columns(self) -> Any:
+        """The columns with probabilities, as an object of the kind that the caller passed."""
+
+    @abstractmethod
+    def frame(self) -> Any:
+        """The same with all other columns."""
+
+    def __reduce__(self) -> Any:
+        return _no_rows, ()  # a copy in a file or on another machine has no source
+
+
+def _no_rows() -> None:
+    return None
 
 
 class RowsByCell(ABC):

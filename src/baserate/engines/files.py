@@ -63,6 +63,13 @@ class FilesEngine(Engine):
             return None
         if source.groups is not None:
             raise BadGroups("the groups of rows in files are columns of the files; leave groups= out")
+        if source.fitted and source.writes and source.out is None:
+            raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
+        return cls.opened(source)
+
+    @classmethod
+    def opened(cls, source: RowSource) -> Self:
+        """An engine on predictions of its kind."""
         table = Table.open(
             source.probs,
             source.choice,
@@ -77,8 +84,6 @@ class FilesEngine(Engine):
                 f"{quoted_name(names[0])} is one column of logits, but files need one column per class; convert the "
                 "logits z to probabilities, 1 / (1 + exp(-z))"
             )
-        if source.fitted and source.writes and source.out is None:
-            raise BadOption(f"say where the adjusted files should go: {_OUT}=", options=[_OUT])
         return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 
     def __init__(self, table: Table, groups: FileGroups | None = None) -> None:

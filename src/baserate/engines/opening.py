@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from baserate.core.contracts import Engine, implementations
+from baserate.engines.arrow_streams import StreamEngine
 from baserate.engines.dask import DaskEngine
 from baserate.engines.files import FilesEngine
 from baserate.engines.memory import MemoryEngine
@@ -17,6 +18,7 @@ _OUT = Option("out")
 
 ENGINES: tuple[type[Engine], ...] = (
     FilesEngine,
+    StreamEngine,
     DaskEngine,
     HostTensorEngine,
     TensorEngine,

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from baserate.core.contracts import Engine
+from baserate.core.contracts import Engine, LazyAnswer
 from baserate.core.row_model import RowModel
 from baserate.core.search import Stop
 from baserate.errors import BaserateError, Option
@@ -106,11 +106,18 @@ class Result:
                 f"without {_OUT}=; use apply(probs), or apply(files, {_OUT}=...)",
                 options=[_OUT],
             )
+        if isinstance(self.answer, LazyAnswer):
+            return self.answer.columns()
         return self.answer if self.form is None else self._wrapped
 
     @property
     def frame(self) -> Any:
-        """The dataframe that was adjusted, with all its columns; those with probabilities hold the adjusted ones."""
+        """The dataframe that was adjusted, with all its columns; those with probabilities hold the adjusted ones.
+
+        For a query, a lazy one of the same kind; see :doc:`/databases`.
+        """
+        if isinstance(self.answer, LazyAnswer):
+            return self.answer.frame()
         if isinstance(self.form, Frame) and self.form.whole is not None and self.answer is not None:
             return self.form.wrap_whole(self.answer)
         raise BaserateError(

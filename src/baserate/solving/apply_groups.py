@@ -10,7 +10,6 @@ import numpy as np
 from baserate.core.contracts import Engine, RowPasses
 from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups, BadOption, Option
-from baserate.inputs.dataframes import Frame
 from baserate.inputs.group_combinations import Combinations, numbered
 from baserate.inputs.group_labels import listed_groups
 from baserate.inputs.row_source import RowSource
@@ -19,7 +18,7 @@ from baserate.passes import choose_passes
 from baserate.result.grouped import GroupedResult
 from baserate.result.groups import MarginResult
 from baserate.solving.cell_writer import CellWriter
-from baserate.solving.new_rows import open_new_rows
+from baserate.solving.new_rows import answer_in_form, check_whole, open_new_rows
 from baserate.support.arrays import FloatArray, IndexArray
 
 _UNSEEN = Option("unseen", "'pooled'")
@@ -39,14 +38,10 @@ def apply_group_shifts(result: GroupedResult, source: RowSource, *, unseen: str,
     """
     cells = open_cells(result, source, unseen=unseen)
     rows = cells.rows
-    if whole and not isinstance(rows.form, Frame):
-        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
-    rows.write_lazily(CellWriter(cells.passes, cells.shifts, cells.models), cells.passes.block_values)
-    answer = rows.answer()
     if whole:
-        assert isinstance(rows.form, Frame)
-        return rows.form.wrap_whole(answer)
-    return answer if rows.form is None else rows.form.wrap(answer)
+        check_whole(rows, source)
+    rows.write_lazily(CellWriter(cells.passes, cells.shifts, cells.models), cells.passes.block_values)
+    return answer_in_form(rows, whole=whole)
 
 
 class NewCells(NamedTuple):

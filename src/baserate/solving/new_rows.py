@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from baserate.core.contracts import Engine
+from baserate.core.contracts import Engine, LazyAnswer
 from baserate.core.row_model import RowModel
 from baserate.engines import open_rows
-from baserate.errors import BadProbabilities, Option
+from baserate.errors import BadOption, BadProbabilities, Option
+from baserate.inputs.dataframes import Frame
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_flag
 from baserate.result.record import Result
@@ -52,6 +53,23 @@ def open_new_rows(result: Result, source: RowSource) -> tuple[Engine, RowModel]:
         )
     reading = replace(result.model.reading, from_logits=source.from_logits, normalize=normalize)
     return rows, replace(result.model, reading=reading, answer_types=rows.answer_types)
+
+
+def check_whole(rows: Engine, source: RowSource) -> None:
+    """Raise if rows are to be returned with all columns, but are not a dataframe or a query."""
+    if not isinstance(rows.form, Frame) and not rows.answers_lazily:
+        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
+
+
+def answer_in_form(rows: Engine, *, whole: bool) -> Any:
+    """The rows that an engine has written, in the form of the predictions; ``whole`` with all columns."""
+    answer = rows.answer()
+    if isinstance(answer, LazyAnswer):
+        return answer.frame() if whole else answer.columns()
+    if whole:
+        assert isinstance(rows.form, Frame)
+        return rows.form.wrap_whole(answer)
+    return answer if rows.form is None else rows.form.wrap(answer)
 
 
 def names_of_classes(result: Result, rows: Engine) -> tuple[Any, ...] | None:

@@ -12,8 +12,7 @@ from baserate.core.dual import Dual, Survey
 from baserate.core.fit import Fit, fit
 from baserate.core.row_model import kept_classes
 from baserate.core.search import Names, known_solution
-from baserate.errors import BadOption, BadRates
-from baserate.inputs.dataframes import Frame
+from baserate.errors import BadRates
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
 from baserate.passes import choose_passes
@@ -21,7 +20,7 @@ from baserate.rates import Rates, RatesLike
 from baserate.rates.sets import RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
-from baserate.solving.new_rows import open_new_rows
+from baserate.solving.new_rows import answer_in_form, check_whole, open_new_rows
 from baserate.solving.request import DEFAULT_STOP, Request, known_rates
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -89,15 +88,11 @@ def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = Tru
 def apply_shift(result: Result, source: RowSource, *, whole: bool = False) -> Any:
     """Adjust other rows by the shift of a result: one pass, or a lazy one where the engine supports that."""
     rows, model = open_new_rows(result, source)
-    if whole and not isinstance(rows.form, Frame):
-        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
+    if whole:
+        check_whole(rows, source)
     passes = choose_passes(model, rows)
     rows.write_lazily(partial(passes.write, shift=result.dual_shift, check=True), passes.block_values)
-    answer = rows.answer()
-    if whole:
-        assert isinstance(rows.form, Frame)
-        return rows.form.wrap_whole(answer)
-    return answer if rows.form is None else rows.form.wrap(answer)
+    return answer_in_form(rows, whole=whole)
 
 
 def _problem(request: Request) -> _Problem:

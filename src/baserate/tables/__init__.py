@@ -16,13 +16,14 @@ from baserate.errors import BadFile, BadOption, BadProbabilities
 from baserate.inputs.columns import COLUMN_LIST, COLUMN_PATTERN, SELECT_COLUMNS, Columns, ColumnSelection, as_names
 from baserate.inputs.reading import Naming
 from baserate.inputs.validation import quoted, quoted_name
+from baserate.tables.arrow_rows import ArrowRows
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
     from baserate.tables.base import CodedColumn, Part
     from baserate.tables.destination import Destination
 
-__all__ = ["Dialect", "Files", "Table", "is_table"]
+__all__ = ["ArrowRows", "Dialect", "Files", "Table", "is_table"]
 
 
 @dataclass(frozen=True)

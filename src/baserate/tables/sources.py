@@ -28,6 +28,8 @@ from baserate.tables.base import Part, Source
 from baserate.tables.dialect import Dialect
 from baserate.tables.fragments import FragmentPart
 from baserate.tables.parquet import ParquetPart
+from baserate.tables.stream_part import StreamPart
+from baserate.tables.streams import Stream
 
 PIPE = "-"
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the name that Hive gives to the partition of missing values
@@ -38,12 +40,14 @@ def find_parts(where: Any, dialect: Dialect, array_name: str | None) -> list[Par
 
     Parameters
     ----------
-    where : path, list of paths, or pyarrow.dataset.Dataset
+    where : path, list of paths, pyarrow.dataset.Dataset, or Stream
     dialect : Dialect
     array_name : str or None
         See :meth:`baserate.tables.base.Format.open_part`.
     """
-    if type(where).__module__ == "pyarrow._dataset":
+    if isinstance(where, Stream):
+        parts: list[Part] = [StreamPart(where)]
+    elif type(where).__module__ == "pyarrow._dataset":
         parts = list(_parts_of_dataset(where))
     elif where == PIPE:
         if sys.stdin is None:

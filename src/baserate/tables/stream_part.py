@@ -1,0 +1,83 @@
+"""A stream as a part of a table, with a check that every reading gives the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from baserate.errors import BadProbabilities
+from baserate.tables.base import Part, Piece
+from baserate.tables.conversion import column_to_numpy
+from baserate.tables.parquet import Parquet
+from baserate.tables.streams import Stream
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # an odd number with random bits: 2^64 divided by the golden ratio
+_HALF = np.uint64(32)
+
+
+class StreamPart(Part):
+    """All rows of a stream. Files that are written from it are Parquet files.
+
+    The first reading counts the rows. Each reading adds up a hash of the numbers in each row, so that the sum does not
+    depend on the order of the rows, and must give the sum of earlier readings of the same columns.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.name, self.relative_path, self.partition, self.format = stream.name, "part-0.parquet", {}, Parquet()
+        self.schema = stream.schema
+        self._numeric: list[str] = []
+        self._n_rows = 0
+        self._hashes: dict[tuple[str, ...], int] = {}
+
+    def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
+        self._numeric = list(numeric)
+        self._n_rows = sum(batch.num_rows for batch in self._hashed(self._numeric))
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    def pieces(self, columns: Sequence[str] | None) -> Iterator[Piece]:
+        n_rows = 0
+        for batch in self._hashed(columns):
+            n_rows += batch.num_rows
+            if n_rows > self._n_rows:
+                break
+            yield Piece(batch.num_rows, partial(iter, (batch,)))
+        if n_rows != self._n_rows:
+            found = "has no more rows" if n_rows == 0 else f"gave {'more' if n_rows > self._n_rows else n_rows} rows"
+            raise self._changed(f"the first reading gave {self._n_rows}, and a later one {found}")
+
+    def _hashed(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The batches of a new reading. Raises at its end if the numbers are not those of earlier readings."""
+        hashed = tuple(name for name in self._numeric if columns is None or name in columns)
+        found = np.uint64(0)
+        for batch in self.stream.batches(columns):
+            if batch.num_rows:
+                found = found + _sum_of_hashes(batch, hashed)
+                yield batch
+        if self._hashes.setdefault(hashed, int(found)) != int(found):
+            raise self._changed("the numbers in its rows differ between two readings")
+
+    def _changed(self, how: str) -> BadProbabilities:
+        return BadProbabilities(
+            f"{self.name} does not give the same rows each time it is read: {how}. It may use random(), now(), LIMIT "
+            "without an order or sums in parallel, its tables may have been changed meanwhile, or it may be a stream "
+            "that can be read only once. Store its rows first: CREATE TEMP TABLE ... AS, .collect(), or a Parquet file"
+        )
+
+
+def _sum_of_hashes(batch: pa.RecordBatch, names: Sequence[str]) -> np.uint64:
+    """The sum, modulo 2^64, of a hash of each row."""
+    hashes: NDArray[np.uint64] = np.zeros(batch.num_rows, dtype=np.uint64)
+    for name in names:
+        values = np.ascontiguousarray(column_to_numpy(batch.column(name), np.dtype(np.float64)))
+        hashes ^= values.view(np.uint64)
+        hashes *= _MULTIPLIER
+        hashes ^= hashes >> _HALF
+    return np.add.reduce(hashes)

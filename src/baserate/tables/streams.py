@@ -1,0 +1,205 @@
+"""Rows that are read as a stream of Arrow record batches, each time from the beginning.
+
+A :class:`Stream` is one source of rows: a DuckDB relation, a LazyFrame of polars, a function, or any other object with
+the method ``__arrow_c_stream__``. Where the source is a query, only the columns that a pass needs are requested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from baserate.errors import BadOption, BadProbabilities
+from baserate.tables.arrow_rows import ArrowRows, is_lazy_frame, is_relation
+from baserate.tables.base import BATCH_ROWS
+
+_ONE_SHOT = (
+    "can be read only once, but the rows are needed in several passes; pass what it was made from, such as a query, "
+    "br.ArrowRows(function), where the function makes a new one for each pass, or a table in memory: {how}"
+)
+
+
+class Stream(ABC):
+    """A source of rows that can be read repeatedly.
+
+    Attributes
+    ----------
+    name : str
+        The source, for messages and for ``Adjustment.engine``.
+    source : object
+    """
+
+    name: str
+    engine: str
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """All columns."""
+
+    @abstractmethod
+    def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read these columns from the beginning."""
+
+    def native(self, rows: Any) -> Any:
+        """Adjusted rows as an object of the same kind as the source; by default the rows themselves.
+
+        ``rows`` is a :class:`baserate.engines.arrow_streams.AdjustedRows`.
+        """
+        return rows
+
+    def batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Read the rows from the beginning, with these columns or with all."""
+        wanted = list(self.schema.names if columns is None else columns)
+        try:
+            for batch in self._open(wanted):
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.slice(start, BATCH_ROWS).select(wanted)
+        except (BadOption, BadProbabilities):
+            raise
+        except Exception as error:  # of any database
+            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+
+
+class CapsuleStream(Stream):
+    """An object with the method ``__arrow_c_stream__``."""
+
+    engine = "arrow stream"
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.name = f"the {type(source).__name__}"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        if isinstance(self.source, pa.RecordBatchReader):
+            raise BadOption(f"{self.name} {_ONE_SHOT.format(how='reader.read_all()')}")
+        with self._reading("cannot be read"), self._reader() as reader:
+            return reader.schema
+
+    def _reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_stream(self.source)
+
+    def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with self._reading("cannot be read again"):
+            reader = self._reader()
+        with reader:
+            yield from reader
+
+    @contextlib.contextmanager
+    def _reading(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            how = "pyarrow.table(stream)"
+            raise BadOption(f"{self.name} {problem} ({error}). If it {_ONE_SHOT.format(how=how)}") from error
+
+
+class FunctionStream(CapsuleStream):
+    """Rows that a function reads from the beginning; see :class:`baserate.ArrowRows`."""
+
+    def __init__(self, source: ArrowRows) -> None:
+        super().__init__(source)
+        self.name = source.name
+
+    def _reader(self) -> pa.RecordBatchReader:
+        opened = self.source.read()
+        if isinstance(opened, pa.RecordBatchReader):
+            return opened
+        if hasattr(opened, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(opened)
+        raise TypeError(f"the function returned a {type(opened).__name__}, not a stream of Arrow record batches")
+
+
+class RelationStream(Stream):
+    """A relation of DuckDB."""
+
+    name, engine = "the DuckDB relation", "duckdb"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        try:
+            with contextlib.closing(self._reader(self.source.limit(0))) as reader:
+                return reader.schema
+        except Exception as error:  # of DuckDB, such as a table that is no longer there
+            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def _reader(relation: Any) -> pa.RecordBatchReader:
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # its earlier name
+        return read(BATCH_ROWS)
+
+    def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        # A new relation, because one that was executed may keep its result. A connection has one open result at a time,
+        # so the reader is closed at the end, also after an error.
+        chosen = self.source.project(", ".join('"' + name.replace('"', '""') + '"' for name in columns))
+        with contextlib.closing(self._reader(chosen)) as reader:
+            yield from reader
+
+    def native(self, rows: Any) -> Any:
+        import duckdb
+
+        # On a connection of its own: a connection cannot read a relation while it runs a query on it.
+        connection = duckdb.connect()
+        if int(duckdb.__version__.split(".")[0]) < 2:  # which reads such an object only once
+            connection.register("rows_to_adjust", pa.RecordBatchReader.from_stream(rows))
+            connection.execute("CREATE TABLE adjusted AS SELECT * FROM rows_to_adjust")
+            return connection.table("adjusted")
+        return connection.from_arrow(rows)
+
+
+class LazyFrameStream(Stream):
+    """A LazyFrame of polars, whose rows its streaming engine computes in batches."""
+
+    name, engine = "the LazyFrame", "polars"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        if not hasattr(self.source, "collect_batches"):
+            raise ImportError("LazyFrames are read in batches by polars 1.34 or later; update it, or pass .collect()")
+        try:
+            return _as_arrow(self.source.collect_schema().to_frame()).schema
+        except Exception as error:  # of polars, such as a column that is not there
+            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+
+    def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        frames = self.source.select(list(columns)).collect_batches(chunk_size=BATCH_ROWS, lazy=True)
+        for frame in frames:
+            yield from _as_arrow(frame).to_batches()
+
+    def native(self, rows: Any) -> Any:
+        import polars as pl
+
+        schema = self.source.collect_schema() | pl.from_arrow(rows.adjusted_schema.empty_table()).schema
+
+        def adjust(frame: Any) -> Any:
+            new = pl.from_arrow(rows.adjust(_as_arrow(frame.select(rows.needed))))
+            return frame.with_columns(new.get_columns())
+
+        chosen = self.source if rows.names is None else self.source.select(rows.needed)
+        lazy = chosen.map_batches(adjust, schema=schema if rows.names is None else None, streamable=True)
+        return lazy if rows.names is None else lazy.select(rows.names)
+
+
+def _as_arrow(frame: Any) -> pa.Table:
+    """A dataframe of polars with types that all versions of Arrow have."""
+    import polars as pl
+
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def as_stream(source: Any) -> Stream:
+    """The stream of an object for which :func:`baserate.tables.arrow_rows.is_stream` is true."""
+    if isinstance(source, ArrowRows):
+        return FunctionStream(source)
+    if is_relation(source):
+        return RelationStream(source)
+    return LazyFrameStream(source) if is_lazy_frame(source) else CapsuleStream(source)
