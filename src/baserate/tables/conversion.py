@@ -61,7 +61,8 @@ def _arrays(part: Part, name: str) -> Iterator[pa.Array]:
 def coded_array(column: pa.Array) -> CodedColumn:
     """Values and codes of one array. A value that counts as missing is None."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    indices = coded.indices.cast(pa.int64())  # which may be unsigned, as those of polars
+    codes = indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return CodedColumn([_value(value) for value in coded.dictionary.to_pylist()], codes.astype(np.intp))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from baserate.errors import BadProbabilities
+from baserate.errors import BadFile, BadProbabilities
 from baserate.tables.base import Part, Piece
 from baserate.tables.conversion import column_to_numpy
 from baserate.tables.parquet import Parquet
@@ -17,6 +17,7 @@ from baserate.tables.streams import Stream
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # an odd number with random bits: 2^64 divided by the golden ratio
 _HALF = np.uint64(32)
+_RANGE = 1 << 64
 
 
 class StreamPart(Part):
@@ -37,6 +38,8 @@ class StreamPart(Part):
     def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
         self._numeric = list(numeric)
         self._n_rows = sum(batch.num_rows for batch in self._hashed(self._numeric))
+        if self._n_rows == 0 and self.stream.if_empty:
+            raise BadFile(f"{self.name} has no rows. {self.stream.if_empty}")
 
     @property
     def n_rows(self) -> int:
@@ -56,12 +59,12 @@ class StreamPart(Part):
     def _hashed(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The batches of a new reading. Raises at its end if the numbers are not those of earlier readings."""
         hashed = tuple(name for name in self._numeric if columns is None or name in columns)
-        found = np.uint64(0)
+        found = 0
         for batch in self.stream.batches(columns):
             if batch.num_rows:
-                found = found + _sum_of_hashes(batch, hashed)
+                found = (found + _sum_of_hashes(batch, hashed)) % _RANGE
                 yield batch
-        if self._hashes.setdefault(hashed, int(found)) != int(found):
+        if self._hashes.setdefault(hashed, found) != found:
             raise self._changed("the numbers in its rows differ between two readings")
 
     def _changed(self, how: str) -> BadProbabilities:
@@ -72,7 +75,7 @@ class StreamPart(Part):
         )
 
 
-def _sum_of_hashes(batch: pa.RecordBatch, names: Sequence[str]) -> np.uint64:
+def _sum_of_hashes(batch: pa.RecordBatch, names: Sequence[str]) -> int:
     """The sum, modulo 2^64, of a hash of each row."""
     hashes: NDArray[np.uint64] = np.zeros(batch.num_rows, dtype=np.uint64)
     for name in names:
@@ -80,4 +83,4 @@ def _sum_of_hashes(batch: pa.RecordBatch, names: Sequence[str]) -> np.uint64:
         hashes ^= values.view(np.uint64)
         hashes *= _MULTIPLIER
         hashes ^= hashes >> _HALF
-    return np.add.reduce(hashes)
+    return int(hashes.sum())

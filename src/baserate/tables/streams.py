@@ -32,10 +32,15 @@ class Stream(ABC):
     name : str
         The source, for messages and for ``Adjustment.engine``.
     source : object
+    engine : str
+        The name of the engine for results.
+    if_empty : str
+        What may be wrong if there are no rows.
     """
 
     name: str
     engine: str
+    if_empty: str = ""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -73,6 +78,7 @@ class CapsuleStream(Stream):
     """An object with the method ``__arrow_c_stream__``."""
 
     engine = "arrow stream"
+    if_empty = f"If it {_ONE_SHOT.format(how='pyarrow.table(stream)')}"
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
@@ -99,8 +105,7 @@ class CapsuleStream(Stream):
         try:
             yield
         except Exception as error:
-            how = "pyarrow.table(stream)"
-            raise BadOption(f"{self.name} {problem} ({error}). If it {_ONE_SHOT.format(how=how)}") from error
+            raise BadOption(f"{self.name} {problem} ({error}). {self.if_empty}") from error
 
 
 class FunctionStream(CapsuleStream):
