@@ -96,7 +96,7 @@ def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", list(SOURCES)[:3])
 @pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
 def test_rows_of_every_loss_are_those_in_memory(source: str, loss: br.losses.Loss, k: int) -> None:
     table = rows(k=k, seed=k)
