@@ -276,7 +276,12 @@ def test_message_on_missing_values_names_row_and_column() -> None:
 
 
 def test_unsupported_dataframes_and_columns_are_refused() -> None:
-    with pytest.raises(BadProbabilities, match=r"polars LazyFrame, whose rows are not in memory; call \.collect\(\)"):
+    class Remote:
+        columns = ("a", "b", "c")
+
+    with pytest.raises(BadProbabilities, match=r"Remote, whose rows are not in memory; call \.collect\(\)"):
+        br.adjust(Remote(), [0.5, 0.3, 0.2])
+    with pytest.raises(BadOption, match=r"the LazyFrame has the columns 'column_0', 'column_1', 'column_2'\. Select"):
         br.adjust(pl.DataFrame(P).lazy(), [0.5, 0.3, 0.2])
     with pytest.raises(BadProbabilities, match="unique column names"):
         br.adjust(pd.DataFrame(P, columns=["a", "a", "b"]), [0.5, 0.3, 0.2])

@@ -52,8 +52,9 @@ def adjust(
         Predicted probabilities; each row sums to 1. The input is never changed in place. For two classes it can also
         be the probabilities of the positive class, shape (n,): a list, array or Series. The result has the same kind
         and shape as ``probs``. For a dataframe (pandas, polars, pyarrow) it has the same column names, index and
-        dtypes. For a Dask collection it is lazy. A path, a glob pattern or a folder of files is read in pieces and may
-        be larger than memory; see :doc:`Files and the command line </files>`.
+        dtypes. For a Dask collection it is lazy. A path, a URL, a glob pattern or a folder of files is read in pieces
+        and may be larger than memory; see :doc:`Files and the command line </files>` and :doc:`/object-stores`. So are
+        a DuckDB relation, a LazyFrame of polars and other queries; see :doc:`/databases`.
     rates : float, array-like of shape (k,), dict, Series or Rates
         Class rates of these rows. A single number is the rate of the positive class, which is the second of two
         classes. A dict or a pandas Series is matched by class name, in any order. If one class is missing from it, this
