@@ -384,8 +384,12 @@ def test_a_killed_upload_leaves_the_old_object_or_the_new_one(
     running: list[subprocess.Popen[bytes]] = []
 
     def run() -> int:
-        running[:] = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)]
-        return running[0].wait(120)
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+            running[:] = [process]
+            try:
+                return process.wait(400)
+            finally:
+                process.kill()
 
     uploading: list[int] = []
 

@@ -152,13 +152,10 @@ class RelationStream(Stream):
     def native(self, rows: Any) -> Any:
         import duckdb
 
-        # On a connection of its own: a connection cannot read a relation while it runs a query on it.
-        connection = duckdb.connect()
         if int(duckdb.__version__.split(".")[0]) < 2:  # which reads such an object only once
-            connection.register("rows_to_adjust", pa.RecordBatchReader.from_stream(rows))
-            connection.execute("CREATE TABLE adjusted AS SELECT * FROM rows_to_adjust")
-            return connection.table("adjusted")
-        return connection.from_arrow(rows)
+            return duckdb.from_arrow(pa.RecordBatchReader.from_stream(rows).read_all())
+        # On a connection of its own: a connection cannot read a relation while it runs a query on it.
+        return duckdb.connect().from_arrow(rows)
 
 
 class LazyFrameStream(Stream):
