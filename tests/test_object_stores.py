@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -247,6 +248,18 @@ def test_a_bad_row_leaves_the_old_object_and_no_parts(s3: Any, monkeypatch: pyte
         shift.apply(source, columns="p_*", out=OUT)
     assert s3.cat_file(f"{BUCKET}/out.parquet") == b"old"
     assert parts_left(s3) == []
+
+
+def test_an_error_after_the_rows_were_uploaded_leaves_no_parts(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> Any:
+        raise RuntimeError("after the upload")
+
+    monkeypatch.setattr(files.FilesEngine, "answer", fail)
+    with pytest.raises(RuntimeError, match="after the upload"):
+        br.adjust(put(s3, rows()), RATES, columns="p_*", out=OUT)
+    gc.collect()
+    assert parts_left(s3) == []
+    assert not s3.exists(f"{BUCKET}/out.parquet")
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_noticed(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ TERMS = {
     "guides/read-the-report": ["read report", "read the report", "printed result"],
     "deployment": ["SQL", "ONNX", "JavaScript", "deployment", "export", "BigQuery", "onnxruntime"],
     "clusters": ["dask", "spark", "ray"],
+    "object-stores": ["S3", "object store", "fsspec"],
+    "databases": ["DuckDB", "LazyFrame", "ADBC"],
     "gpu": ["GPU", "torch", "CUDA", "tensor"],
     "files": ["CSV", "arrow", "command line"],
     "scikit-learn": ["scikit-learn", "sklearn", "pandas", "polars", "dataframe"],

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import secrets
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
@@ -140,6 +141,7 @@ class RemoteStaging:
         self._to = to
         self._is_folder = False
         self._uploads: dict[str, Upload] = {}
+        weakref.finalize(self, _discard, self._uploads)  # if it is neither committed nor discarded, because of an error
 
     @contextlib.contextmanager
     def file(self) -> Iterator[BinaryIO]:
@@ -171,9 +173,7 @@ class RemoteStaging:
 
     def discard(self) -> None:
         """Remove the new content, unless it was committed."""
-        for upload in self._uploads.values():
-            upload.discard()
-        self._uploads.clear()
+        _discard(self._uploads)
 
     def _replace_folder(self) -> None:
         old, new = written_files(self._to), list(self._uploads)
@@ -242,6 +242,12 @@ def check_upload(to: RemoteFile) -> None:
     with to.errors("written"):
         begun = store.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
         store.call_s3("abort_multipart_upload", Bucket=bucket, Key=key, UploadId=begun["UploadId"])
+
+
+def _discard(uploads: dict[str, Upload]) -> None:
+    for upload in uploads.values():
+        upload.discard()
+    uploads.clear()
 
 
 def _remove(file: RemoteFile) -> None:

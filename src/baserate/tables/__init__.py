@@ -33,7 +33,7 @@ class Files:
     Parameters
     ----------
     where : path, list of paths, or pyarrow.dataset.Dataset
-        A file, a folder, a glob pattern, ``"-"`` for standard input, or a list of paths.
+        A file, a folder, a glob pattern, ``"-"`` for standard input, or a list of paths. Paths can be URLs.
     delimiter : str, optional
         Delimiter of CSV files. By default a comma, and a tab for ``.tsv``.
     decimal : str, default "."
