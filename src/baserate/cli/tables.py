@@ -54,8 +54,8 @@ def adjust(source: tuple[str, ...], out: str, **given: Any) -> None:
 
     IN is a file, several files, a folder or a quoted glob pattern: Parquet (also with folders such as country=DE/), CSV
     (also .gz), Arrow or Feather, NPY, NPZ; or - to read CSV, Arrow or Parquet from standard input. Files may be larger
-    than memory. CSV is parsed once, into a temporary Arrow file in TMPDIR, rather than in every pass. Paths can be URLs,
-    such as s3://bucket/preds.parquet.
+    than memory. CSV is parsed once, into a temporary Arrow file in TMPDIR, rather than in every pass. Paths can be
+    URLs, such as s3://bucket/preds.parquet.
     """
     _adjust(source, out, given)
 
