@@ -51,12 +51,12 @@ class Proxy:
 
             def handle_all(self) -> None:
                 body = self._body()
-                connection = http.client.HTTPConnection(host, port, timeout=60)
-                connection.request(self.command, self.path, body, dict(self.headers))
-                reply = connection.getresponse()
+                with contextlib.closing(http.client.HTTPConnection(host, port, timeout=60)) as connection:
+                    connection.request(self.command, self.path, body, dict(self.headers))
+                    reply = connection.getresponse()
+                    content = reply.read()
                 headers = {k: v for k, v in reply.getheaders() if k.lower() not in ("connection", "transfer-encoding")}
-                answer: dict[str, Any] = {"status": reply.status, "headers": headers, "body": reply.read(), "cut": None}
-                connection.close()
+                answer: dict[str, Any] = {"status": reply.status, "headers": headers, "body": content, "cut": None}
                 proxy.n_requests += 1
                 if proxy.fault is not None:
                     proxy.fault(Exchange(self.command, self.path, proxy.n_requests, answer))

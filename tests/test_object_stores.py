@@ -34,8 +34,9 @@ from baserate.support import remote_files
 
 BUCKET = "shelf"
 KEYS = {"key": "reader", "secret": "secret"}
-# Few attempts and short timeouts, so that tests of a server that fails do not wait. They are settings of s3fs.
-PATIENCE = {"retries": {"max_attempts": 0}, "read_timeout": 0.5, "connect_timeout": 2}
+# Few attempts, so that tests of a server that fails do not wait. They are settings of s3fs.
+PATIENCE = {"retries": {"max_attempts": 0}, "read_timeout": 60}
+IMPATIENCE = {"retries": {"max_attempts": 0}, "read_timeout": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -207,9 +208,11 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_messages_about_a_server_that_fails(s3: Any, store: Store, fault: str) -> None:
+def test_messages_about_a_server_that_fails(s3: Any, store: Store, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = put(s3, rows())
     make, message = FAULTS[fault]
+    if fault == "answers too late":
+        monkeypatch.setitem(fsspec.config.conf, "s3", fsspec.config.conf["s3"] | {"config_kwargs": IMPATIENCE})
     with store.proxy.faults(make), pytest.raises(BadFile, match=f"s3://{BUCKET}/in.parquet {message}|{message}"):
         br.adjust(source, RATES, columns="p_*")
 
@@ -354,6 +357,8 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             ImportError, match=rf'{protocol}://b/x.csv needs {package}: pip install "baserate\[cloud\]"'
         ):
             br.adjust(f"{protocol}://b/x.csv", RATES)
+    with pytest.raises(ImportError, match=r"sftp://b/x\.csv needs another package: Install it to access this"):
+        br.adjust("sftp://b/x.csv", RATES)
 
 
 def test_saved_files_that_are_missing_or_cannot_be_written(s3: Any) -> None:

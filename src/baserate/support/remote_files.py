@@ -71,8 +71,9 @@ class RemoteFile:
             # Without a cache of listings, which would hide what other programs write.
             return fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except ImportError as error:
-            needed = self.package or str(error)
-            raise ImportError(f'{self.url} needs {needed}: pip install "baserate[cloud]" ({error})') from None
+            if self.package is None:
+                raise ImportError(f"{self.url} needs another package: {error}") from None
+            raise ImportError(f'{self.url} needs {self.package}: pip install "baserate[cloud]" ({error})') from None
         except ValueError as error:
             raise BadOption(
                 f"{self.url} cannot be used: {error}; the protocols s3://, gs://, az:// and https:// are possible, and "

@@ -123,7 +123,7 @@ class Destination:
         repeated = [path for path, times in Counter(part.relative_path for part in parts).items() if times > 1]
         if repeated:
             raise BadOption(
-                f"two of the files would be written to {self._member(repeated[0])}; write all rows to one file, or "
+                f"two of the files would be written to {self.member_name(repeated[0])}; write all rows to one file, or "
                 "adjust the files one by one"
             )
         if foreign is not None:
@@ -132,7 +132,7 @@ class Destination:
                 "another name, or remove it first"
             )
 
-    def _member(self, relative_path: str) -> str:
+    def member_name(self, relative_path: str) -> str:
         """The name of a file in the folder."""
         where = self.where
         return str(where.joined(relative_path) if isinstance(where, RemoteFile) else where / relative_path)
@@ -279,7 +279,7 @@ class StagedFolder(Staged):
     def _start_file(self, part: Part, schema: pa.Schema) -> None:
         assert self._staging is not None
         file = self._open_file.enter_context(self._staging.member(part.relative_path))
-        name = self.destination._member(part.relative_path)
+        name = self.destination.member_name(part.relative_path)
         output = OutputFile(name, part.n_rows, self.columns, self.destination.dialect)
         self._writer = self.destination.writer(file, part, schema, output)
 
