@@ -409,12 +409,13 @@ def test_a_killed_upload_leaves_the_old_object_or_the_new_one(
             finally:
                 process.kill()
 
-    uploading: list[int] = []
+    uploading: list[str] = []
 
     def watch(exchange: Exchange) -> None:
         if "upload" in exchange.path:
-            uploading.append(exchange.number)
+            uploading.append(exchange.path)
 
+    s3.pipe_file(f"{BUCKET}/out.parquet", b"old")
     with store.proxy.faults(watch):
         assert run() == 0
     new = s3.cat_file(f"{BUCKET}/out.parquet")
@@ -422,7 +423,7 @@ def test_a_killed_upload_leaves_the_old_object_or_the_new_one(
     found = []
     for kill in range(kills):
         s3.pipe_file(f"{BUCKET}/out.parquet", b"old")
-        at = uploading[((2 * kill + 1) * len(uploading)) // (2 * kills)]
+        at = ((2 * kill + 1) * len(uploading)) // (2 * kills) + 1
         with store.proxy.faults(_kill_at(at, running)):
             assert run() == -signal.SIGKILL
         content = s3.cat_file(f"{BUCKET}/out.parquet")
@@ -436,8 +437,13 @@ def test_a_killed_upload_leaves_the_old_object_or_the_new_one(
 
 
 def _kill_at(number: int, running: list[subprocess.Popen[bytes]]) -> Callable[[Exchange], None]:
+    """Kill a process before it gets the answer to its request of this number that is about an upload."""
+    seen: list[str] = []
+
     def fault(exchange: Exchange) -> None:
-        if exchange.number == number:
-            running[0].send_signal(signal.SIGKILL)
+        if "upload" in exchange.path:
+            seen.append(exchange.path)
+            if len(seen) == number:
+                running[0].send_signal(signal.SIGKILL)
 
     return fault
