@@ -22,11 +22,12 @@ from baserate.analysis.compare import compare as compare_procedures
 from baserate.analysis.comparison import NEW_ROWS, THESE_ROWS, Comparison
 from baserate.cli import options
 from baserate.cli.exit_handling import as_command_line, handled_errors
-from baserate.cli.held_rows import HeldRows
 from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_json, print_lines
 from baserate.errors import FewGroupsWarning, Option, respell
+from baserate.progress import Progress
 from baserate.rates import Rates
+from baserate.solving.held_rows import HeldRows
 from baserate.support.text import printable
 
 _UNFINISHED = "nothing was changed"
@@ -82,7 +83,7 @@ def compare(source: tuple[str, ...], labels: str, groups: str | None, **given: A
         losses, metrics = (options.parse_names(call[name], f"--{name}") or [] for name in ("losses", "metrics"))
         with call.progress() as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", FewGroupsWarning)  # a note says the same
-            held = HeldRows.read(call, progress, labels=labels, groups=groups)
+            held = _read(call, progress, labels=labels, groups=groups)
             found = compare_procedures(
                 held.probs,
                 held.labels(labels),
@@ -141,10 +142,10 @@ def advise(source: tuple[str, ...], validation: tuple[str, ...], labels: str | N
     with handled_errors(_UNFINISHED):
         call = Invocation(source, **given)
         with call.progress() as progress:
-            held = HeldRows.read(call, progress)
+            held = _read(call, progress)
             shared: dict[str, Any] = {}
             if labels is not None:
-                before = held.read_validation(call, validation, labels, progress)
+                before = held.read_validation(call.files_at(validation), labels, progress=progress, **call.row_options)
                 shared = {"probs_val": before.probs, "y_val": before.labels(labels)}
             found = find_advice(
                 held.probs,
@@ -157,6 +158,12 @@ def advise(source: tuple[str, ...], validation: tuple[str, ...], labels: str | N
                 **shared,
             )
         _print_advice(_respelled(found), held, as_json=call["as_json"])
+
+
+def _read(call: Invocation, progress: Progress, **other_columns: str | None) -> HeldRows:
+    """All rows of the input of a command."""
+    options = {"classes": call.classes, "progress": progress, **call.row_options}
+    return HeldRows.read(call.files, call.rates, other_columns=other_columns, **options)
 
 
 def _print_comparison(found: Comparison, held: HeldRows, *, as_json: bool) -> None:

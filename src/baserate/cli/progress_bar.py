@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
+import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +16,8 @@ from baserate.support.text import printable
 
 # Not tqdm's default, which also shows counts and the elapsed time: the residual would not fit on 80 columns.
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_noinv_fmt}{postfix}"
+PROGRESS_VARIABLE = "BASERATE_PROGRESS"
+_SECONDS_BETWEEN_LINES = 0.1
 _SMALLEST = 1e-17  # a residual of exactly 0 has no logarithm
 
 
@@ -21,6 +26,7 @@ def progress_bar(tol: float | None = None, *, quiet: bool, unit: str = "rows") -
     """Show a progress bar on standard error while the block runs, and clear it afterwards.
 
     Nothing is shown if ``quiet`` is true or if standard error is not a terminal, so that log files contain no bars.
+    Programs that call a command set ``BASERATE_PROGRESS=json``, and get lines of JSON on standard error instead.
 
     Parameters
     ----------
@@ -30,6 +36,9 @@ def progress_bar(tol: float | None = None, *, quiet: bool, unit: str = "rows") -
     unit : str
         What is counted.
     """
+    if os.environ.get(PROGRESS_VARIABLE) == "json":
+        yield JsonLines()
+        return
     if quiet or not sys.stderr.isatty():
         yield SILENT
         return
@@ -38,6 +47,27 @@ def progress_bar(tol: float | None = None, *, quiet: bool, unit: str = "rows") -
         yield bar
     finally:
         bar.close()
+
+
+class JsonLines(Progress):
+    """Writes progress as lines of JSON: ``{"progress": "reading", "done": 4096, "of": 10000}``."""
+
+    def __init__(self) -> None:
+        self._what, self._n_rows, self._done, self._last = "", 0, 0, -math.inf
+
+    def begin(self, what: str, n_rows: int) -> None:
+        self._what, self._n_rows, self._done = what, n_rows, 0
+        self._print()
+
+    def rows(self, n_rows: int) -> None:
+        self._done += n_rows
+        if time.monotonic() - self._last > _SECONDS_BETWEEN_LINES:
+            self._print()
+
+    def _print(self) -> None:
+        self._last = time.monotonic()
+        line = json.dumps({"progress": self._what, "done": self._done, "of": self._n_rows})
+        print(line, file=sys.stderr, flush=True)
 
 
 class TqdmBar(Progress):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from baserate.tables.arrow_rows import ArrowRows
 from baserate.tables.dialect import Dialect
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from baserate.tables.base import CodedColumn, Part
     from baserate.tables.destination import Destination
 
@@ -186,6 +188,33 @@ def distinct_values(where: Any, name: str, what: str) -> list[Any]:
     for part in parts:
         part.prepare([], infer_types=False)
     return list(coded_column(parts, name).values)
+
+
+class FirstRows(NamedTuple):
+    """The first rows of files, and what is known without reading the rest.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        Columns of CSV files are text.
+    format : str
+        Name of the format.
+    selectable : bool
+        Whether the columns with probabilities can be selected. They cannot in files with one matrix.
+    """
+
+    rows: pa.Table
+    format: str
+    selectable: bool
+
+
+def first_rows(where: Any, n_rows: int) -> FirstRows:
+    """The first rows of files, with all columns."""
+    from baserate.tables.sources import find_parts
+
+    files = where if isinstance(where, Files) else Files(where)
+    part = find_parts(files.where, Dialect(files.delimiter, files.decimal).validated(), None)[0]
+    return FirstRows(part.first_rows(n_rows), part.format.name, part.fixed_columns is None)
 
 
 def _single_name(choice: ColumnSelection) -> str | None:

@@ -107,6 +107,14 @@ class Part(ABC):
         """
         return
 
+    def first_rows(self, n_rows: int) -> pa.Table:
+        """The first rows with all columns. Does not read the whole file, and :meth:`prepare` need not be called."""
+        import pyarrow as pa
+
+        batches = next(iter(self.pieces(None)), self.nothing).read()
+        first = next(iter(batches), None)
+        return self.schema.empty_table() if first is None else pa.Table.from_batches([first.slice(0, n_rows)])
+
     @property
     @abstractmethod
     def n_rows(self) -> int:

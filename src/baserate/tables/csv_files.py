@@ -106,6 +106,14 @@ class CsvPart(Part):
         self._parsed.prepare(numeric, infer_types=infer_types)
         self.schema, self.possible_types = schema, possible
 
+    def first_rows(self, n_rows: int) -> pa.Table:
+        with name_file_in_errors(self.name):
+            first = next(iter(self._batches([])), None)
+        if first is None:
+            return pa.schema([(name, pa.string()) for name in self.schema.names]).empty_table()
+        columns = [_as_text(column) for column in first.slice(0, n_rows).columns]
+        return pa.table(columns, names=self.schema.names)
+
     def set_types(self, possible: PossibleTypes) -> None:
         """Give each text column the first of its possible types."""
         # If all types are possible, the column has no entries, and becomes text.
@@ -208,6 +216,11 @@ def _all_match(entries: pa.Array, kind: pa.DataType, pattern: str) -> bool:
     numbers = text.cast(pa.float64())
     exact = pc.or_(pc.less_equal(pc.binary_length(text), _EXACT_LENGTH), pc.equal(numbers.cast(pa.string()), text))
     return bool(pc.all(pc.and_(exact, pc.is_finite(numbers))).as_py())
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Bytes of a file as text, with a replacement character for what is not UTF-8."""
+    return pa.array([entry.decode("utf-8", "replace") for entry in column.to_pylist()], pa.string())
 
 
 def _cast_text(array: pa.Array, field: pa.Field, name: str) -> pa.Array:

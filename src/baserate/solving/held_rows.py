@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.cli.invocation import Invocation
 from baserate.engines.files import FilesEngine
 from baserate.errors import BadLabels, BadOption, Option
 from baserate.inputs.labels import match_labels
 from baserate.inputs.validation import quoted, quoted_name
-from baserate.progress import Progress
-from baserate.rates import Rates
-from baserate.solving import Request, read_predictions, requested
+from baserate.rates import Rates, RatesLike
+from baserate.solving.predictions import read_predictions
+from baserate.solving.procedures import requested
+from baserate.solving.request import Request
 from baserate.support.arrays import FloatArray, IndexArray
 
 _CLASSES = Option("classes", "[...]")
@@ -38,32 +39,32 @@ class HeldRows(NamedTuple):
     rows: FilesEngine
 
     @classmethod
-    def read(cls, call: Invocation, progress: Progress, **other_columns: str | None) -> Self:
-        """Read the input of a command.
+    def read(cls, files: Any, rates: RatesLike, *, other_columns: Mapping[str, str | None], **options: Any) -> Self:
+        """Read files.
 
         Parameters
         ----------
-        call : Invocation
-        progress : Progress
-        **other_columns
-            Columns that will be read besides, by what they contain.
+        files : Files or path
+        rates : Rates
+            What is known about the rates. The columns with probabilities may follow from the classes that it names.
+        other_columns : dict
+            Columns that will be read besides, by what they contain; None where there is no such column.
+        **options
+            How rows are read: options of :func:`baserate.adjust`.
         """
         others = {what: name for what, name in other_columns.items() if name is not None}
-        options = {"classes": call.classes, "progress": progress, **call.row_options}
-        return cls._of(requested(call.files, call.rates, other_columns=others, **options))
+        return cls._of(requested(files, rates, other_columns=others, **options))
 
-    def read_validation(self, call: Invocation, paths: tuple[str, ...], labels: str, progress: Progress) -> Self:
+    def read_validation(self, files: Any, labels: str, **options: Any) -> Self:
         """Read other files with the same columns, and with labels."""
         assert self.rows.columns is not None
-        options = {
-            **call.row_options,
+        same = {
             "columns": list(self.rows.columns.names),  # in this order, whatever the order in the other files
             "classes": self.known.classes,
             "sample_weight": None,
             "other_columns": {"labels": labels},
-            "progress": progress,
         }
-        return self._of(requested(call.files_at(paths), self.known, **options))
+        return self._of(requested(files, self.known, **(options | same)))
 
     @classmethod
     def _of(cls, request: Request) -> Self:
