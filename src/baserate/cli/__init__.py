@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import baserate
+from baserate.cli.app import app
 from baserate.cli.bench import bench
 from baserate.cli.certify import certify
 from baserate.cli.check import check
@@ -52,5 +53,5 @@ def main(context: click.Context) -> None:
             stream.reconfigure(errors="backslashreplace")  # so that a name that cannot be encoded is no error
 
 
-for command in (adjust, fit, apply, certify, prior, check, rates, compare, advise, export, study, bench, demo):
+for command in (adjust, fit, apply, certify, prior, check, rates, compare, advise, export, app, study, bench, demo):
     main.add_command(command)

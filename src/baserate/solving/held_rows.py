@@ -53,7 +53,7 @@ class HeldRows(NamedTuple):
             How rows are read: options of :func:`baserate.adjust`.
         """
         others = {what: name for what, name in other_columns.items() if name is not None}
-        return cls._of(requested(files, rates, other_columns=others, **options))
+        return cls.of(requested(files, rates, other_columns=others, **options))
 
     def read_validation(self, files: Any, labels: str, **options: Any) -> Self:
         """Read other files with the same columns, and with labels."""
@@ -64,10 +64,11 @@ class HeldRows(NamedTuple):
             "sample_weight": None,
             "other_columns": {"labels": labels},
         }
-        return self._of(requested(files, self.known, **(options | same)))
+        return self.of(requested(files, self.known, **(options | same)))
 
     @classmethod
-    def _of(cls, request: Request) -> Self:
+    def of(cls, request: Request) -> Self:
+        """Read the rows of a request."""
         rows = request.rows
         assert isinstance(rows, FilesEngine)
         probs, weights = read_predictions(request)

@@ -1,0 +1,298 @@
+"""The open files of a server: what is known about each, and what is computed from it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from baserate.app.commands import RATES, REPORT, SHIFT, SQL, Settings, all_commands, estimate_command, out_name
+from baserate.app.forms import (
+    COUNTS,
+    FILE,
+    GROUPS,
+    LABELS,
+    NUMBER,
+    POPULATION,
+    RANGE,
+    VALIDATION,
+    Entry,
+    RatesText,
+    exact_text,
+    rates_text,
+)
+from baserate.app.jobs import Job, Jobs
+from baserate.app.private_folder import PrivateFolder, link_or_copy
+from baserate.app.recognition import Preview, Roles, preview, recognise
+from baserate.app.what_if import OpenRows
+from baserate.errors import BadLabels, BadOption
+from baserate.estimation import estimate
+from baserate.inputs.labels import match_labels
+from baserate.rates import Rates
+from baserate.tables import Files
+
+_LOSSES = ("log", "brier", "spherical", "ranked")
+_RATES_KINDS = ("rates", "counts", "population")
+
+
+@dataclass(eq=False)
+class Analysis:
+    """One open file.
+
+    Attributes
+    ----------
+    id : str
+    name : str
+        Name of the file.
+    folder : Path
+        Private folder with the file, or a link to it, and with results.
+    seen : Preview
+    roles : Roles
+        What the columns are.
+    extra : dict
+        Names of further files that were uploaded, by their purpose.
+    """
+
+    id: str
+    name: str
+    folder: Path
+    seen: Preview
+    roles: Roles
+    extra: dict[str, str] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _rows: tuple[Roles, OpenRows] | None = None
+    _estimated: dict[Settings, str] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; "class 0" and so on where the file has no names."""
+        if self.seen.selectable:
+            return self.roles.classes
+        return tuple(f"class {j}" for j in range(len(self.roles.probabilities)))
+
+    @property
+    def taken_names(self) -> set[str]:
+        """Names of files in the folder that an upload must not replace."""
+        return {self.name, RATES, SHIFT, REPORT, SQL, out_name(self.name)}
+
+    def set_roles(self, given: Mapping[str, Any]) -> None:
+        """Change what the columns are, as the user corrected it."""
+        roles = {str(name): str(role) for name, role in dict(given.get("roles", {})).items()}
+        unknown = next((name for name in roles if name not in self.seen.columns), None)
+        if unknown is not None:
+            raise BadOption(f"There is no column {unknown!r} in this file.")
+        by_role = {role: tuple(n for n in self.seen.names if roles.get(n) == role) for role in set(roles.values())}
+        chosen = by_role.get("probability", ()) if self.seen.selectable else self.roles.probabilities
+        if not chosen:
+            raise BadOption("Choose at least one column with probabilities.")
+        for role in ("label", "weight"):
+            if len(by_role.get(role, ())) > 1:
+                raise BadOption(f"Only one column can have the {role}s: {', '.join(by_role[role])}.")
+        self.roles = Roles(
+            chosen,
+            next(iter(by_role.get("label", ())), None),
+            by_role.get("group", ()),
+            next(iter(by_role.get("weight", ())), None),
+            bool(given.get("from_logits")),
+            bool(given.get("normalize")),
+        )
+
+    def reading_settings(self, kind: str = NUMBER, loss: str = "log") -> Settings:
+        """How the file is read, before anything is known about the rates."""
+        if not self.roles.probabilities:
+            raise BadOption("Choose at least one column with probabilities in step 1.")
+        return Settings(self.name, self.seen.files, self.seen.selectable, self.roles, kind, loss=loss)
+
+    def settings(self, form: Mapping[str, Any]) -> Settings:
+        """What the user entered about the rates."""
+        kind, loss = str(form.get("kind")), str(form.get("loss", "log"))
+        if loss not in _LOSSES:
+            raise BadOption(f"There is no loss {loss!r}.")
+        base = self.reading_settings(kind, loss)
+        if old := _entries(form.get("old_rates")):
+            base = replace(base, old_rates=self._text(NUMBER, old).text)
+        if kind in (NUMBER, RANGE, COUNTS, POPULATION):
+            return replace(base, rates=self._text(kind, _entries(form.get("entries"))))
+        if kind == FILE:
+            return replace(base, rates=RatesText(self._extra_file("rates", "a file with the rates")))
+        if kind == GROUPS:
+            return self._settings_of_groups(base, form)
+        if kind == VALIDATION:
+            name = self._extra_file("validation", "a validation file")
+            return replace(base, validation=name, validation_labels=str(form.get("validation_labels") or ""))
+        if kind == LABELS and self.roles.label is not None:
+            return base
+        raise BadOption(
+            "Say in step 1 which column has the true classes." if kind == LABELS else "Choose what you know."
+        )
+
+    def _settings_of_groups(self, base: Settings, form: Mapping[str, Any]) -> Settings:
+        by, rates_kind = str(form.get("by") or ""), str(form.get("rates_kind", "rates"))
+        if by not in self.seen.columns or rates_kind not in _RATES_KINDS:
+            raise BadOption("Choose the column that says to which group a row belongs.")
+        name = self._extra_file("groups", "a table with the rates of each group")
+        return replace(base, by=by, rates_file=name, rates_kind=rates_kind)
+
+    def _text(self, kind: str, entries: dict[str, Entry]) -> RatesText:
+        one_column = len(self.roles.probabilities) == 1
+        return rates_text(kind, entries, self.classes, named=self.seen.selectable, one_column=one_column)
+
+    def _extra_file(self, purpose: str, what: str) -> str:
+        if purpose not in self.extra:
+            raise BadOption(f"Choose {what} first.")
+        return self.extra[purpose]
+
+    def rows(self, settings: Settings, job: Any) -> OpenRows:
+        """The rows, read once for each choice of columns."""
+        if self._rows is None or self._rows[0] != settings.roles:
+            self._rows = None  # free the memory first
+            source = replace(settings.files, where=str(self.folder / self.name))
+            self._rows = (settings.roles, OpenRows.read(source, settings, job))
+        return self._rows[1]
+
+    @property
+    def loaded(self) -> OpenRows | None:
+        """The rows, if they have been read with the present choice of columns."""
+        return self._rows[1] if self._rows is not None and self._rows[0] == self.roles else None
+
+    def rates(self, settings: Settings, rows: OpenRows, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
+        """What is known about the rates. Estimates them if they follow from labels or a validation file."""
+        if settings.kind == GROUPS:
+            table = self.folder / str(settings.rates_file)
+            return settings, Rates.by(settings.by, table, kind=settings.rates_kind)
+        if settings.kind == VALIDATION:
+            self._estimate(settings, jobs, job)
+            return settings, Rates.parse(str(self.folder / RATES))
+        if settings.kind == LABELS:
+            settings = replace(settings, rates=self._from_labels(rows))
+        return settings, self.parsed(settings.rates)
+
+    def parsed(self, text: RatesText | None) -> Rates:
+        """Rates from the value of ``--rates``; a file is in the private folder."""
+        assert text is not None
+        if text.content is not None:
+            (self.folder / text.text).write_text(text.content, encoding="utf-8")
+        is_file = text.content is not None or text.text in (*self.extra.values(), RATES)
+        return Rates.parse(str(self.folder / text.text) if is_file else text.text)
+
+    def _estimate(self, settings: Settings, jobs: Jobs, job: Job) -> None:
+        """Run the command that estimates the rates, unless it has run with the same settings."""
+        if not settings.validation_labels:
+            raise BadOption("Say which column of the validation file has the true classes.")
+        content = self._estimated.get(settings)
+        if content is None:
+            job.begin("estimating the rates", 0)
+            jobs.run_command(estimate_command(settings), self.folder, job)
+            self._estimated[settings] = (self.folder / RATES).read_text(encoding="utf-8")
+        else:
+            (self.folder / RATES).write_text(content, encoding="utf-8")
+
+    def _from_labels(self, rows: OpenRows) -> RatesText:
+        """The rates of a column with labels: exact if all rows have one, else a set from the rows that have one."""
+        if rows.held is None:
+            raise BadOption("The file is too large to count its labels here. Enter the counts instead.")
+        column = str(self.roles.label)
+        found = rows.held.rows.read_column(column)
+        names = rows.classes or tuple(range(rows.held.probs.shape[1]))
+        numbers = match_labels(found.values, names, one_column=rows.one_column)
+        if None in numbers:
+            raise BadLabels(
+                f"{found.values[numbers.index(None)]!r} in the column {column!r} is not a class. The classes are "
+                f"{', '.join(map(repr, map(str, names[:20])))}."
+            )
+        known = np.flatnonzero(found.codes >= 0)
+        if not known.size:
+            raise BadLabels(f"The column {column!r} is empty.")
+        classes = np.array(numbers, dtype=np.intp)[found.codes[known]]
+        if len(known) == rows.n_rows:
+            weights = None if rows.held.weights is None else rows.held.weights
+            counts = np.bincount(classes, weights, minlength=len(names))
+            shares = dict(zip(map(str, names), (counts / counts.sum()).tolist(), strict=True))
+            return exact_text(shares, named=self.seen.selectable, one_column=rows.one_column)
+        labels = [names[j] for j in classes]
+        probs = rows.held.probs[:, 1] if rows.one_column else rows.held.probs
+        estimate(probs, labelled=known, y_labelled=labels, classes=rows.classes).save(self.folder / RATES)
+        return RatesText(RATES)
+
+    def write_downloads(self, form: Mapping[str, Any], jobs: Jobs, job: Job) -> list[str]:
+        """Run the commands that the page shows. Returns the names of the files that they wrote."""
+        settings = self.settings(form)
+        with self.lock:
+            settings, _ = self.rates(settings, self.rows(settings, job), jobs, job)
+            if settings.kind == LABELS or settings.rates is not None:
+                self.parsed(settings.rates)  # writes the file with the rates, if there is one
+            commands = [command for command in all_commands(settings) if command[1] != "rates"]
+            for command in commands:
+                job.begin("writing", 0)
+                jobs.run_command(command, self.folder, job)
+        return [path.name for path in sorted(self.folder.iterdir()) if path.name in self.downloads(settings)]
+
+    def downloads(self, settings: Settings) -> tuple[str, ...]:
+        """Names of files that may be downloaded."""
+        return (settings.out, SHIFT, REPORT, SQL, RATES)
+
+    def close(self) -> None:
+        """Forget the rows and remove the folder."""
+        self._rows = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _entries(given: Any) -> dict[str, Entry]:
+    """What was entered by class, from the JSON of the page."""
+    if not isinstance(given, list):
+        return {}
+    found = {}
+    for one in given:
+        low, high = str(one.get("low", ""))[:40], str(one.get("high", ""))[:40]
+        if low.strip() or high.strip():
+            found[str(one["class"])] = Entry(low, high)
+    return found
+
+
+class Analyses:
+    """All open files of a server.
+
+    Parameters
+    ----------
+    folder : PrivateFolder
+    named : sequence of Path
+        Files that were named when the server was started. No other file of this machine can be opened.
+    """
+
+    def __init__(self, folder: PrivateFolder, named: tuple[Path, ...]) -> None:
+        self.folder, self.named = folder, named
+        self._open: dict[str, Analysis] = {}
+
+    def open_named(self, number: int) -> Analysis:
+        """Open a file that was named at the start."""
+        path = self.named[number]
+        folder = self.folder.new_subfolder()
+        link_or_copy(path, folder / path.name)
+        return self.add(folder, path.name)
+
+    def add(self, folder: Path, name: str) -> Analysis:
+        """Open a file that is in a subfolder of the private folder."""
+        try:
+            seen = preview(folder / name)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        seen = replace(seen, files=Files(name, seen.files.delimiter, seen.files.decimal))
+        analysis = Analysis(folder.name, name, folder, seen, recognise(seen))
+        self._open[analysis.id] = analysis
+        return analysis
+
+    def get(self, identifier: str) -> Analysis | None:
+        """The open file with this identifier."""
+        return self._open.get(identifier)
+
+    def close(self, identifier: str) -> None:
+        """Close a file, and remove its results."""
+        analysis = self._open.pop(identifier, None)
+        if analysis is not None:
+            analysis.close()

@@ -1,0 +1,196 @@
+"""An analysis as commands and as Python code, which do the same as the page."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from baserate.app.forms import GROUPS, VALIDATION, RatesText
+from baserate.app.recognition import Roles
+from baserate.errors import BadOption
+from baserate.tables import Files
+
+SHIFT, REPORT, SQL, RATES = "shift.json", "report.html", "adjust.sql", "rates.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the user has chosen for one file.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file, in the folder in which commands run.
+    files : Files
+        How the file is read.
+    selectable : bool
+        Whether columns with probabilities can be selected.
+    roles : Roles
+    kind : str
+        What is known about the rates: one of ``forms.KINDS``.
+    rates : RatesText or None
+        The value of ``--rates``; None for rates per group.
+    loss : str
+    by : str or None
+        The column of groups.
+    rates_file : str or None
+        The file with rates per group.
+    rates_kind : str
+        What its numbers are: "rates", "counts" or "population".
+    validation : str or None
+        The validation file.
+    validation_labels : str or None
+        Its column with the true classes.
+    old_rates : str or None
+        Rates in training, as the value of ``--old-rates``.
+    """
+
+    name: str
+    files: Files
+    selectable: bool
+    roles: Roles
+    kind: str
+    rates: RatesText | None = None
+    loss: str = "log"
+    by: str | None = None
+    rates_file: str | None = None
+    rates_kind: str = "rates"
+    validation: str | None = None
+    validation_labels: str | None = None
+    old_rates: str | None = None
+
+    @property
+    def out(self) -> str:
+        """Name of the adjusted file."""
+        return out_name(self.name)
+
+    @property
+    def columns(self) -> str | list[str] | None:
+        """The argument ``columns`` of the library; None if the columns cannot be selected."""
+        if not self.selectable:
+            return None
+        pattern = self.roles.pattern
+        return list(self.roles.probabilities) if pattern is None else "*".join(pattern)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How rows are read: options of :func:`baserate.adjust`."""
+        options = {
+            "columns": self.columns,
+            "sample_weight": self.roles.weight,
+            "from_logits": self.roles.from_logits,
+            "normalize": self.roles.normalize,
+        }
+        return {name: value for name, value in options.items() if value not in (None, False)}
+
+
+def out_name(name: str) -> str:
+    """Name of the adjusted file for a file with this name."""
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}-adjusted{dot}{suffix}"
+
+
+def adjust_command(settings: Settings) -> list[str]:
+    """The command that writes the adjusted file, the shift and the report."""
+    command = ["baserate", "adjust", settings.name, *_rates(settings), *_reading(settings)]
+    if settings.loss != "log":
+        command += ["--loss", settings.loss]
+    return [*command, "--out", settings.out, "--save-shift", SHIFT, "--report", REPORT]
+
+
+def estimate_command(settings: Settings) -> list[str]:
+    """The command that estimates the rates from a validation file."""
+    assert settings.validation is not None
+    assert settings.validation_labels is not None
+    given = ["--validation", settings.validation, "--labels", settings.validation_labels]
+    return ["baserate", "rates", settings.name, *given, *_reading(settings, weight=False), "--out", RATES]
+
+
+def sql_command(settings: Settings) -> list[str]:
+    """The command that writes the shift as SQL."""
+    columns = [] if settings.columns is None else ["--columns", _typed_columns(settings)]
+    return ["baserate", "export", SHIFT, "--to", "sql", *columns, "--out", SQL]
+
+
+def compare_command(settings: Settings) -> list[str]:
+    """The command that compares the procedures on labelled rows."""
+    old = [] if settings.old_rates is None else ["--old-rates", settings.old_rates]
+    labels = ["--labels", str(settings.roles.label)]
+    return ["baserate", "compare", settings.name, *labels, *_rates(settings), *old, *_reading(settings)]
+
+
+def all_commands(settings: Settings) -> list[list[str]]:
+    """All commands that make the files of the page, in their order."""
+    first = [estimate_command(settings)] if settings.kind == VALIDATION else []
+    return [*first, adjust_command(settings), sql_command(settings)]
+
+
+def shell_text(command: list[str]) -> str:
+    """A command as it is typed in a shell."""
+    return shlex.join(command)
+
+
+def python_text(settings: Settings) -> str:
+    """Python code that makes the adjusted file, the shift, the report and the SQL."""
+    source = _python_files(settings, settings.name)
+    lines = ["import baserate as br", ""]
+    if settings.kind == VALIDATION:
+        options = _keywords({k: v for k, v in settings.reading.items() if k != "sample_weight"})
+        given = f"probs_val={_python_files(settings, str(settings.validation))}, y_val={settings.validation_labels!r}"
+        lines += [f"rates = br.estimate({source}, {given}{options})", f"rates.save({RATES!r})"]
+    elif settings.kind == GROUPS:
+        kind = "" if settings.rates_kind == "rates" else f", kind={settings.rates_kind!r}"
+        lines.append(f"rates = br.Rates.by({settings.by!r}, {settings.rates_file!r}{kind})")
+    else:
+        assert settings.rates is not None
+        lines.append(f"rates = br.Rates.parse({settings.rates.text!r})")
+    loss = {} if settings.loss == "log" else {"loss": settings.loss}
+    lines.append(f"result = br.adjust({source}, rates{_keywords(loss | settings.reading)}, out={settings.out!r})")
+    columns = "" if settings.columns is None else f"columns={settings.columns!r}"
+    lines += [f"result.save({SHIFT!r})", f"result.report({REPORT!r})", f"print(result.to_sql({columns}))"]
+    return "\n".join(lines) + "\n"
+
+
+def _rates(settings: Settings) -> list[str]:
+    if settings.kind == GROUPS:
+        kind = [] if settings.rates_kind == "rates" else ["--rates-kind", settings.rates_kind]
+        return ["--by", str(settings.by), "--rates-file", str(settings.rates_file), *kind]
+    if settings.kind == VALIDATION:
+        return ["--rates", RATES]
+    assert settings.rates is not None
+    return ["--rates", settings.rates.text]
+
+
+def _reading(settings: Settings, *, weight: bool = True) -> list[str]:
+    roles, files = settings.roles, settings.files
+    options = [] if settings.columns is None else ["--columns", _typed_columns(settings)]
+    options += ["--weight", roles.weight] if weight and roles.weight is not None else []
+    options += ["--from-logits"] if roles.from_logits else []
+    options += ["--normalize"] if roles.normalize else []
+    options += ["--delimiter", "\\t" if files.delimiter == "\t" else files.delimiter] if files.delimiter else []
+    return options + (["--decimal", files.decimal] if files.decimal != "." else [])
+
+
+def _typed_columns(settings: Settings) -> str:
+    columns = settings.columns
+    if isinstance(columns, str):
+        return columns
+    odd = next((name for name in columns or () if "," in name or "*" in name or name != name.strip()), None)
+    if odd is not None:
+        raise BadOption(
+            f"The name of the column {odd!r} contains a comma, a star or a space at its end, so a command cannot name "
+            "it. Rename the column."
+        )
+    return ",".join(columns or ())
+
+
+def _python_files(settings: Settings, name: str) -> str:
+    files = settings.files
+    given = {"delimiter": files.delimiter, "decimal": None if files.decimal == "." else files.decimal}
+    options = _keywords({key: value for key, value in given.items() if value is not None})
+    return f"br.Files({name!r}{options})" if options else repr(name)
+
+
+def _keywords(options: dict[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in options.items())
