@@ -8,7 +8,7 @@ VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 VENV_TORCH ?= .venv-torch
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch gpu procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch test-app gpu procedures study clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -45,6 +45,14 @@ TORCH_TESTS := tests/test_torch.py tests/test_torch_layer.py tests/test_triton.p
 test-torch: $(VENV_TORCH)/.done
 	$(ONE_CORE) TRITON_INTERPRET=1 $(VENV_TORCH)/bin/python -m pytest --noconftest -m "not stress" -n auto $(TORCH_TESTS)
 	$(ONE_CORE) $(VENV_TORCH)/bin/python -m pytest src/baserate/torch docs/gpu.md
+
+# The page in the browser, with axe-core from npm, which checks accessibility, and with the long tests.
+AXE := .axe/node_modules/axe-core/axe.min.js
+test-app: $(VENV)/.dev $(AXE)
+	BASERATE_AXE=$(AXE) $(BIN)/python -m pytest tests/test_app.py tests/test_app_forms.py tests/test_app_security.py tests/test_app_large.py
+
+$(AXE):
+	npm install --no-fund --no-audit --prefix .axe axe-core@4
 
 # On a machine with a GPU, with the torch, Triton and pytest that are there: 2500 random problems, then the benchmark.
 gpu:
@@ -92,6 +100,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/groups.py --docs
 	$(BIN)/python benchmarks/group_files.py --docs
 	$(BIN)/python benchmarks/estimation.py --docs
+	$(BIN)/python benchmarks/app.py --docs
 
 # A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
 bench-check: $(VENV)/.dev
@@ -138,6 +147,7 @@ pictures: $(VENV)/.dev
 	$(BIN)/python examples/curves.py --out docs/pictures
 	$(BIN)/python examples/displays.py --out docs/pictures
 	$(BIN)/python examples/report.py --out docs/pictures
+	$(BIN)/python examples/app.py --out docs/pictures
 	$(BIN)/python examples/flights.py --out docs/pictures
 	$(BIN)/python examples/readme_demo.py
 
@@ -200,4 +210,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) .axe .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

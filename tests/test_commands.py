@@ -217,7 +217,7 @@ def test_bench_study_demo_version_help_and_completion(folder: Path) -> None:
     assert "Examples:" in helped
     assert "Exit codes:" in helped
     listed = run(folder, "--help").stdout
-    names = ["adjust", "advise", "apply", "bench", "check", "compare", "demo", "export", "fit", "prior", "study"]
+    names = ["adjust", "advise", "app", "apply", "bench", "check", "compare", "demo", "export", "fit", "prior", "study"]
     assert all(f"  {name} " in listed for name in names)
     complete = subprocess.run(
         [str(Path(sys.executable).with_name("baserate"))],

@@ -65,6 +65,7 @@ SEARCHES = [
     ("install", "installation"),
     ("QuaPy", "comparison"),
     ("report", "reports"),
+    ("browser", "app"),
     ("read report", "guides/read-the-report"),
     ("survey counts", "guides/survey-counts"),
     ("prefit", "guides/wrap-a-fitted-model"),

@@ -56,6 +56,7 @@ TERMS = {
     "comparison": ["QuaPy", "probcal", "POT", "netcal"],
     "displays": ["pictures", "plot"],
     "reports": ["report"],
+    "app": ["browser", "without code", "what if"],
     "theory": ["dual", "theorem", "proof"],
     "benchmarks": ["benchmarks"],
     "api/baserate.losses.Brier": ["brier", "brier score"],

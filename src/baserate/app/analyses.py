@@ -26,6 +26,7 @@ from baserate.app.forms import (
     exact_text,
     rates_text,
 )
+from baserate.app.group_rates import GroupRates
 from baserate.app.jobs import Job, Jobs
 from baserate.app.private_folder import PrivateFolder, link_or_copy
 from baserate.app.recognition import Preview, Roles, preview, recognise
@@ -136,7 +137,13 @@ class Analysis:
         if by not in self.seen.columns or rates_kind not in _RATES_KINDS:
             raise BadOption("Choose the column that says to which group a row belongs.")
         name = self._extra_file("groups", "a table with the rates of each group")
-        return replace(base, by=by, rates_file=name, rates_kind=rates_kind)
+        changes = tuple((group, tuple(entries.items())) for group, entries in _changes(form).items())
+        return replace(base, by=by, rates_file=name, rates_kind=rates_kind, group_changes=changes)
+
+    def group_rates(self, by: str) -> GroupRates | None:
+        """The uploaded table of rates per group, if its numbers can be changed on the page."""
+        name = self.extra.get("groups")
+        return None if name is None else GroupRates.read(self.folder / name, by, self.classes)
 
     def _text(self, kind: str, entries: dict[str, Entry]) -> RatesText:
         one_column = len(self.roles.probabilities) == 1
@@ -163,14 +170,23 @@ class Analysis:
     def rates(self, settings: Settings, rows: OpenRows, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
         """What is known about the rates. Estimates them if they follow from labels or a validation file."""
         if settings.kind == GROUPS:
-            table = self.folder / str(settings.rates_file)
-            return settings, Rates.by(settings.by, table, kind=settings.rates_kind)
+            self._write_group_changes(settings)
+            return settings, Rates.by(settings.by, self.folder / settings.table, kind=settings.rates_kind)
         if settings.kind == VALIDATION:
             self._estimate(settings, jobs, job)
             return settings, Rates.parse(str(self.folder / RATES))
         if settings.kind == LABELS:
             settings = replace(settings, rates=self._from_labels(rows))
         return settings, self.parsed(settings.rates)
+
+    def _write_group_changes(self, settings: Settings) -> None:
+        """Write the changed table of rates per group, if something was changed."""
+        if settings.group_changes:
+            table = self.group_rates(str(settings.by))
+            if table is None:
+                raise BadOption("The numbers of this table cannot be changed here. Change the file instead.")
+            changes = {group: dict(entries) for group, entries in settings.group_changes}
+            (self.folder / settings.table).write_text(table.changed(changes), encoding="utf-8")
 
     def parsed(self, text: RatesText | None) -> Rates:
         """Rates from the value of ``--rates``; a file is in the private folder."""
@@ -234,7 +250,8 @@ class Analysis:
 
     def downloads(self, settings: Settings) -> tuple[str, ...]:
         """Names of files that may be downloaded."""
-        return (settings.out, SHIFT, REPORT, SQL, RATES)
+        changed = (settings.table,) if settings.group_changes else ()
+        return (settings.out, SHIFT, REPORT, SQL, RATES, *changed)
 
     def close(self) -> None:
         """Forget the rows and remove the folder."""
@@ -252,6 +269,18 @@ def _entries(given: Any) -> dict[str, Entry]:
         if low.strip() or high.strip():
             found[str(one["class"])] = Entry(low, high)
     return found
+
+
+def _changes(form: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """What was changed for groups, from the JSON of the page."""
+    given = form.get("group_changes")
+    if not isinstance(given, dict):
+        return {}
+    return {
+        str(group): {str(name): str(text)[:40] for name, text in entries.items()}
+        for group, entries in given.items()
+        if isinstance(entries, dict) and entries
+    }
 
 
 class Analyses:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from baserate.adjustment import Adjustment
@@ -14,7 +13,8 @@ from baserate.app.analyses import Analysis
 from baserate.app.commands import Settings, all_commands, compare_command, python_text, shell_text
 from baserate.app.jobs import Job, Jobs
 from baserate.app.what_if import OpenRows
-from baserate.errors import BaserateError, Option, respell
+from baserate.app.wording import on_page, respelled, sentence, without_code
+from baserate.errors import BaserateError
 from baserate.rates import Rates
 from baserate.report import sentences, tables
 from baserate.report.groups import group_page
@@ -24,12 +24,6 @@ from baserate.result.grouped import GroupedResult
 from baserate.result.text import counted
 
 _MANY = 3000  # Classes in the table of all classes.
-_TRAINING = "the rates in training, under More options"
-_SPELLINGS = {
-    Option("old_rates"): _TRAINING,
-    Option("probs_val"): "a validation file",
-    Option("y_val"): "its true classes",
-}
 
 
 def means(analysis: Analysis, job: Job) -> dict[str, Any]:
@@ -55,7 +49,8 @@ def exact_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job)
         settings, rates = analysis.rates(settings, rows, jobs, job)
         result = rows.adjust_all(settings, rates, job)
         page = _page(result, rows, exact=True)
-        changed = result if settings.by is not None else rows.adjust_sample(rates, settings.loss)
+        same = settings.by is not None or rows.sample_is_whole
+        changed = result if same else rows.adjust_sample(rates, settings.loss)
         page["changes"] = _changes(changed, rows.n_rows)
     page["commands"] = [shell_text(command) for command in all_commands(settings)]
     page["python"] = python_text(settings)
@@ -106,7 +101,7 @@ def _page(result: Adjustment, rows: OpenRows, *, exact: bool) -> dict[str, Any]:
     return page | {
         "description": sentences.description(about),
         "guarantee": given,
-        "caveats": [_without_code(line) for line in sentences.caveats(about)],
+        "caveats": [without_code(line) for line in sentences.caveats(about)],
         "details": tables.details(about),
     }
 
@@ -132,12 +127,11 @@ def _plausibility(rows: OpenRows, rates: Rates, old: Rates | None, loss: str) ->
         # Rates that were estimated for all rows are refused for a sample of them.
         found = advise(probs, rows.for_sample(rates), old, **shared)
     except BaserateError as error:
-        return {"summary": "", "reasons": [str(error)], "doubtful": False, "note": ""}
+        return {"summary": "", "reasons": [sentence(on_page(error))], "doubtful": False, "note": ""}
     note = "" if rows.sample_is_whole else f"Based on a sample of {counted(len(sample.probs), 'row')}."
-    options = (*found.options, *_SPELLINGS)
     return {
-        "summary": _sentence(respell(found.summary, options, _spelling)),
-        "reasons": [_sentence(respell(reason.says, options, _spelling)) for reason in found.reasons],
+        "summary": sentence(respelled(found.summary, found.options)),
+        "reasons": [sentence(respelled(reason.says, found.options)) for reason in found.reasons],
         "doubtful": found.doubtful,
         "note": note,
     }
@@ -155,7 +149,7 @@ def _comparison(rows: OpenRows, settings: Settings, rates: Rates, old: Rates | N
         found = compare(probs, labels, rates, old, progress=job, **shared)
     except BaserateError as error:
         job.check()
-        return {"losses": [], "rows": [], "legend": [], "notes": [str(error)], "confidence": ""}
+        return {"losses": [], "rows": [], "legend": [], "notes": [sentence(on_page(error))], "confidence": ""}
     by_loss = [found.table(j, joint=False).rows for j in range(len(losses))]
     return {
         "losses": list(losses),
@@ -163,20 +157,6 @@ def _comparison(rows: OpenRows, settings: Settings, rates: Rates, old: Rates | N
             {"procedure": cells[0][0], "cells": [cell[1:4] for cell in cells]} for cells in zip(*by_loss, strict=True)
         ],
         "legend": found.legend(joint=False),
-        "notes": [respell(note, (*found.options, *_SPELLINGS), _spelling) for note in found.notes],
+        "notes": [respelled(note, found.options) for note in found.notes],
         "confidence": f"{100 * found.confidence:g} %",
     }
-
-
-def _spelling(option: Option) -> str:
-    return _SPELLINGS.get(option, str(option))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
-def _without_code(text: str) -> str:
-    """A sentence of a report, with what to choose on the page instead of what to write in code."""
-    pattern = r"state them as such: Rates\.of_population\(\.\.\.\) in Python, population:\.\.\. on the command line"
-    return re.sub(pattern, "choose “Rates of the population” in step 2", text)

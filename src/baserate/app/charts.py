@@ -18,6 +18,7 @@ from baserate.support.numbers import format_column
 MAX_CLASSES = 12
 """Classes in a picture. If there are more, it shows those that changed most."""
 
+_NEGLIGIBLE = 1e-3  # Bars below this share of the longest one are not drawn.
 _POINTS = 400
 _NICE = (0.05, 0.1, 0.2, 0.5, 1.0)  # ends of the axis of rates
 _INSET = 1.5  # percent of the width that is left free on both sides for the marks at the ends
@@ -29,11 +30,12 @@ def rate_rows(about: dict[str, Any]) -> list[dict[str, Any]]:
     keys = [key for key in ("before", "wanted", "at_least", "at_most", "achieved") if key in shown[0]]
     values = np.array([[one[key] for key in keys] for one in shown])
     end = axis_end(np.nanmax(values[:, [i for i, key in enumerate(keys) if key not in ("at_least", "at_most")]]))
-    texts = {key: percentages([one[key] for one in shown]) for key in keys}
+    flat = percentages([one[key] for key in keys for one in shown])  # one format for all, since they are compared
+    texts = {key: flat[i * len(shown) : (i + 1) * len(shown)] for i, key in enumerate(keys)}
     rows = []
     for i, one in enumerate(shown):
         places = {f"x_{key}": _place(one[key], end) for key in keys}
-        row = {"name": class_name(about, one["class"]), "end": percentages([end])[0], **places}
+        row = {"name": class_name(about, one["class"]), "end": f"{100 * end:g} %", **places}
         row |= {key: texts[key][i] for key in keys}
         if "at_least" in keys:
             row["is_exact"] = one["at_least"] == one["at_most"]
@@ -47,10 +49,9 @@ def sensitivity_rows(about: dict[str, Any]) -> list[dict[str, Any]]:
     shown = [one for one in about["classes"] if np.isfinite(one.get("sensitivity", np.nan))]
     if about["one_column"]:
         shown = shown[1:]
-    shown = sorted(shown, key=lambda one: -abs(one["sensitivity"]))[:MAX_CLASSES]
     largest = max((abs(one["sensitivity"]) for one in shown), default=0.0)
-    if largest == 0:
-        return []
+    shown = [one for one in shown if abs(one["sensitivity"]) > _NEGLIGIBLE * largest]
+    shown = sorted(shown, key=lambda one: -abs(one["sensitivity"]))[:MAX_CLASSES]
     texts = format_column((one["sensitivity"] / 100 for one in shown), signed=True)
     return [
         {

@@ -36,6 +36,8 @@ class Settings:
         The column of groups.
     rates_file : str or None
         The file with rates per group.
+    group_changes : tuple
+        Pairs of a group and of what was changed for it on the page: pairs of a class and a percentage.
     rates_kind : str
         What its numbers are: "rates", "counts" or "population".
     validation : str or None
@@ -56,6 +58,7 @@ class Settings:
     by: str | None = None
     rates_file: str | None = None
     rates_kind: str = "rates"
+    group_changes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     validation: str | None = None
     validation_labels: str | None = None
     old_rates: str | None = None
@@ -64,6 +67,12 @@ class Settings:
     def out(self) -> str:
         """Name of the adjusted file."""
         return out_name(self.name)
+
+    @property
+    def table(self) -> str:
+        """The file with rates per group that is used: the one of the user, or the changed one."""
+        name = str(self.rates_file)
+        return changed_name(name) if self.group_changes else name
 
     @property
     def columns(self) -> str | list[str] | None:
@@ -89,6 +98,12 @@ def out_name(name: str) -> str:
     """Name of the adjusted file for a file with this name."""
     stem, dot, suffix = name.partition(".")
     return f"{stem}-adjusted{dot}{suffix}"
+
+
+def changed_name(name: str) -> str:
+    """Name of a table of rates after it was changed on the page."""
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}-changed{dot}{suffix}"
 
 
 def adjust_command(settings: Settings) -> list[str]:
@@ -141,7 +156,7 @@ def python_text(settings: Settings) -> str:
         lines += [f"rates = br.estimate({source}, {given}{options})", f"rates.save({RATES!r})"]
     elif settings.kind == GROUPS:
         kind = "" if settings.rates_kind == "rates" else f", kind={settings.rates_kind!r}"
-        lines.append(f"rates = br.Rates.by({settings.by!r}, {settings.rates_file!r}{kind})")
+        lines.append(f"rates = br.Rates.by({settings.by!r}, {settings.table!r}{kind})")
     else:
         assert settings.rates is not None
         lines.append(f"rates = br.Rates.parse({settings.rates.text!r})")
@@ -155,7 +170,7 @@ def python_text(settings: Settings) -> str:
 def _rates(settings: Settings) -> list[str]:
     if settings.kind == GROUPS:
         kind = [] if settings.rates_kind == "rates" else ["--rates-kind", settings.rates_kind]
-        return ["--by", str(settings.by), "--rates-file", str(settings.rates_file), *kind]
+        return ["--by", str(settings.by), "--rates-file", str(settings.table), *kind]
     if settings.kind == VALIDATION:
         return ["--rates", RATES]
     assert settings.rates is not None

@@ -129,6 +129,8 @@ def rates_text(
     _check_sum(kind, values, classes)
     if one_column:
         return _of_one_column(kind, values, classes)
+    if kind == COUNTS:  # a class that was not found in the survey has no cases
+        values = {name: values.get(name, (Decimal(0), Decimal(0))) for name in classes}
     if not named:
         return RatesText(_prefix(kind) + ",".join(_typed(values.get(name), kind) for name in classes))
     if len(values) <= _MOST_TYPED and all(_can_be_typed(name) for name in values):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from baserate.app.private_folder import PrivateFolder
+from baserate.app.wording import on_page
 from baserate.errors import BaserateError
 from baserate.progress import Progress
 
@@ -62,7 +63,7 @@ class Job(Progress):
             except Cancelled:
                 self.state, self.answer = CANCELLED, None
             except (BaserateError, ImportError, OSError) as error:
-                self.state, self.message = FAILED, str(error)
+                self.state, self.message = FAILED, on_page(error)
             except Exception:
                 self.state, self.message = FAILED, _INTERNAL
                 raise

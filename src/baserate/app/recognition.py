@@ -19,6 +19,7 @@ N_ROWS = 1000
 
 PROBABILITY, LABEL, GROUP, WEIGHT, OTHER = "probability", "label", "group", "weight", "other"
 _SUM_TOLERANCE = 0.005  # Rounded probabilities of many classes do not sum to exactly 1.
+_ROUNDING = 5e-6  # Rows whose sum differs more are divided by it; the library refuses to guess that.
 _LABEL_NAMES = ("y", "label", "labels", "target", "class", "truth", "true", "actual", "outcome", "y_true", "true_class")
 _PROBABILITY_PREFIXES = ("p_", "prob", "proba", "p.", "score", "pred", "p(")
 _MOST_GROUPS = 200  # Columns with more different values among the first rows are not groups but names of rows.
@@ -138,7 +139,9 @@ def recognise(seen: Preview) -> Roles:
     label = next((name for name in rest if _is_label(seen, name, roles)), None)
     weight = next((name for name in rest if name.lower() in ("weight", "weights", "sample_weight")), None)
     groups = tuple(name for name in rest if name not in (label, weight) and _is_group(seen.columns[name]))
-    return Roles(probabilities, label, groups, weight if weight in seen.numbers else None)
+    columns = [seen.numbers[name] for name in probabilities if name in seen.numbers]
+    rounded = len(columns) > 1 and not _sums_to_one(columns, _ROUNDING)
+    return Roles(probabilities, label, groups, weight if weight in seen.numbers else None, normalize=rounded)
 
 
 def as_numbers(values: Sequence[str], decimal: str) -> FloatArray | None:
@@ -184,8 +187,8 @@ def _candidate_sets(names: list[str]) -> list[list[str]]:
     return [*fractional, names]
 
 
-def _sums_to_one(columns: list[FloatArray]) -> bool:
-    return bool(np.abs(np.sum(columns, axis=0) - 1).max() <= _SUM_TOLERANCE)
+def _sums_to_one(columns: list[FloatArray], tolerance: float = _SUM_TOLERANCE) -> bool:
+    return bool(np.abs(np.sum(columns, axis=0) - 1).max() <= tolerance)
 
 
 def _is_label(seen: Preview, name: str, roles: Roles) -> bool:

@@ -58,13 +58,14 @@ def serve(
     folder = PrivateFolder()
     jobs = Jobs(folder)
     try:
-        views = Views(f"/{access.token}", Analyses(folder, tuple(files)), jobs, max_upload)
-        tell(f"The page is at {url}\nPress Ctrl-C to stop.")
-        if open_browser:
-            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConvergedWarning)  # the page says so
-            _run(Guard(views.app(), access), listener)
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a user stops the server
+            views = Views(f"/{access.token}", Analyses(folder, tuple(files)), jobs, max_upload)
+            tell(f"The page is at {url}\nPress Ctrl-C to stop.")
+            if open_browser:
+                threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotConvergedWarning)  # the page says so
+                _run(Guard(views.app(), access), listener)
     finally:
         jobs.cancel_all()
         folder.remove()
@@ -90,8 +91,7 @@ def _run(app: Guard, listener: socket.socket) -> None:
         ws="none",
         timeout_graceful_shutdown=_SECONDS_TO_STOP,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

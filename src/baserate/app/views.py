@@ -23,6 +23,7 @@ from baserate.app.commands import REPORT, SHIFT, SQL
 from baserate.app.jobs import Job, Jobs
 from baserate.app.pages import STATIC, render, static_file
 from baserate.app.recognition import N_ROWS, preview
+from baserate.app.wording import on_page
 from baserate.errors import BaserateError
 
 View = Callable[[Request], Awaitable[Response]]
@@ -63,6 +64,7 @@ class Views:
             "/a/{id}": ("GET", self.analysis),
             "/a/{id}/columns": ("POST", self.columns),
             "/a/{id}/file/{purpose}": ("POST", self.extra_file),
+            "/a/{id}/groups": ("POST", self.groups),
             "/a/{id}/means": ("POST", self.means),
             "/a/{id}/quick": ("POST", self.quick),
             "/a/{id}/exact": ("POST", self.exact),
@@ -126,6 +128,12 @@ class Views:
         analysis.extra[purpose] = name
         columns = await run_in_threadpool(_columns_of, analysis.folder / name, purpose)
         return JSONResponse({"name": name, "columns": columns})
+
+    async def groups(self, request: Request) -> Response:
+        """The rates of the uploaded table per group, if they can be changed on the page."""
+        analysis, form = self._find(request), await _form(request)
+        table = await run_in_threadpool(analysis.group_rates, str(form.get("by")))
+        return JSONResponse({"groups": {} if table is None else table.shares()})
 
     async def means(self, request: Request) -> Response:
         """Read the file, and say what the mean of the predictions is."""
@@ -231,7 +239,8 @@ class Views:
             except uploads.TooLarge as error:
                 return self._message(str(error), 413)
             except (BaserateError, ImportError) as error:
-                return self._message(str(error), 422)
+                # Not an error of HTTP: browsers print these on the console, but a wrong number in a form is ordinary.
+                return JSONResponse({"problem": self.analyses.folder.without_paths(on_page(error))})
             except HTTPException as error:
                 return self._message(error.detail, error.status_code)
 
@@ -324,4 +333,6 @@ def _what(name: str) -> str:
         SQL: "The adjustment as a SQL query, for a database.",
         "rates.json": "The rates that were used, as the commands read them.",
     }
+    if name.endswith("-changed.csv"):
+        return "The table of rates per group, as you changed it here."
     return texts.get(name, "Your file with adjusted probabilities. Other columns are unchanged.")

@@ -24,6 +24,7 @@ async function request(path, options = {}) {
     throw new Problem(`The server answered with status ${response.status}.`);
   }
   if (!response.ok) throw new Problem(answer.message || `The server answered with status ${response.status}.`);
+  if (answer.problem) throw new Problem(answer.problem);
   return answer;
 }
 
@@ -109,7 +110,8 @@ function sendFile(path, file, work) {
     });
     sending.addEventListener("load", () => {
       const answer = sending.response || {};
-      if (sending.status === 200) done(answer);
+      if (answer.problem) failed(new Problem(answer.problem));
+      else if (sending.status === 200) done(answer);
       else failed(new Problem(answer.message || `The server answered with status ${sending.status}.`));
     });
     sending.addEventListener("error", () => failed(new Problem("The file could not be sent. Is the server still running?")));
@@ -178,6 +180,8 @@ function analysisPage() {
   const furtherWork = new Work(one("#further-work"));
   const writeWork = new Work(one("#write-work"));
   let means = new Map();
+  let groups = {};  // the rates of the table per group, in percent
+  let groupChanges = {};  // what was changed on the page, by group and class
 
   const ratesForm = () => one("#rates-form");
   const kind = () => new FormData(ratesForm()).get("kind");
@@ -201,9 +205,64 @@ function analysisPage() {
       by: data.get("by"),
       rates_kind: data.get("rates_kind"),
       validation_labels: data.get("validation_labels"),
-      entries: entriesIn(panel()),
+      group_changes: kind() === "groups" ? groupChanges : {},
+      entries: kind() === "groups" ? [] : entriesIn(panel()),
       old_rates: old ? entriesIn(old) : [],
     };
+  }
+
+  // What if for one group: its rates as in the table, or as they were changed.
+  async function loadGroups() {
+    const place = one(".what-if", ratesForm());
+    const by = new FormData(ratesForm()).get("by");
+    groupChanges = {};
+    groups = by ? (await post(`${url}/groups`, { by })).groups : {};
+    const names = Object.keys(groups);
+    place.hidden = names.length === 0;
+    one(".group-choice", place).replaceChildren(...names.map((name) => new Option(name, name)));
+    showGroup();
+  }
+
+  function showGroup() {
+    const place = one(".what-if", ratesForm());
+    const group = one(".group-choice", place).value;
+    const shares = { ...groups[group], ...groupChanges[group] };
+    one(".rows", place).replaceChildren();
+    for (const [name, share] of Object.entries(shares)) {
+      const row = newRow("t-share", name);
+      one(".rows", place).append(row);
+      setField(row, "low", numberIn(share));
+    }
+    moved.row = null;
+    showChanges();
+  }
+
+  function keepGroupChanges() {
+    const place = one(".what-if", ratesForm());
+    const group = one(".group-choice", place).value;
+    const entries = {};
+    for (const row of all(".rate", place)) {
+      const text = one(".low", row).value;
+      if (numberIn(text) !== numberIn(groups[group][row.dataset.class])) entries[row.dataset.class] = text;
+    }
+    if (Object.keys(entries).length) groupChanges[group] = entries;
+    else delete groupChanges[group];
+    showChanges();
+  }
+
+  function showChanges() {
+    const names = Object.keys(groupChanges);
+    one(".changes", ratesForm()).textContent = names.length ? `Changed here: ${names.join(", ")}. Your file stays as it is.` : "";
+  }
+
+  function newRow(template, name) {
+    const row = one(`#${template}`).content.cloneNode(true).querySelector(".rate");
+    row.dataset.class = name;
+    one("bdi", row).textContent = name;
+    for (const part of all("[aria-label]", row)) {
+      part.setAttribute("aria-label", part.getAttribute("aria-label").replace(/ of (,|$)/, (_, end) => ` of ${name}${end}`));
+    }
+    return row;
   }
 
   const hasSliders = () => ["number", "population", "range", "counts"].includes(kind());
@@ -303,14 +362,20 @@ function analysisPage() {
     slider.setAttribute("aria-valuetext", value === null ? "not entered" : `${numberText(value)} percent`);
   }
 
-  // If all rates are entered and one is moved, the others keep their proportions. Whole units of 0.01 percent.
+  // If all rates are entered and one is moved, the others keep the proportions that they had when it began to move.
+  // Whole units of 0.01 percent.
+  let moved = { row: null, units: new Map() };
+  const unitsOf = (row) => Math.round(100 * numberIn(one(".low", row).value));
+
   function rebalance(row) {
     const rows = all(".rate", panel()).filter((other) => numberIn(one(".low", other).value) !== null);
     const others = rows.filter((other) => other !== row);
-    const units = (other) => Math.round(100 * numberIn(one(".low", other).value));
-    const rest = 10000 - units(row);
+    if (moved.row !== row) moved = { row, units: new Map(others.map((other) => [other, unitsOf(other)])) };
+    const units = (other) => moved.units.get(other) ?? unitsOf(other);
+    const rest = 10000 - unitsOf(row);
     const total = others.reduce((sum, other) => sum + units(other), 0);
-    const complete = rows.length === Number(ratesForm().dataset.classes);
+    const shown = all(".rate", panel()).length;
+    const complete = rows.length === (kind() === "groups" ? shown : Number(ratesForm().dataset.classes)) && shown > 1;
     if (!others.length || !(total > rest || (complete && total !== rest))) return;
     const shares = others.map((other) => Math.floor(total > 0 ? (units(other) * rest) / total : rest / others.length));
     shares[shares.indexOf(Math.max(...shares))] += rest - shares.reduce((sum, share) => sum + share, 0);
@@ -339,21 +404,27 @@ function analysisPage() {
 
   function onInput(event) {
     const row = event.target.closest(".rate");
+    const ofGroup = row !== null && row.closest(".what-if") !== null;
     if (row && event.target.type === "range") {
       const side = event.target.className.startsWith("low") ? "low" : "high";
       setField(row, side, Number(event.target.value));
       if (row.classList.contains("is-range")) keepOrder(row, side);
       else rebalance(row);
+      if (ofGroup) keepGroupChanges();
       showSum();
-      changed({ moving: true });
+      changed({ moving: !ofGroup });
     } else if (row) {
+      moved.row = null;
       for (const side of ["low", "high"]) if (one(`.${side}-slider`, row)) setSlider(row, side);
+      if (ofGroup) keepGroupChanges();
       showSum();
-      changed({ moving: !row.classList.contains("is-old") });
+      changed({ moving: !ofGroup && !row.classList.contains("is-old") });
     } else if (event.target.name === "kind") {
       showPanel();
       changed();
-    } else if (event.target.name) changed();
+    } else if (event.target.classList.contains("group-choice")) showGroup();
+    else if (event.target.name === "by") loadGroups().then(() => changed());
+    else if (event.target.name) changed();
   }
 
   function showPanel() {
@@ -378,6 +449,7 @@ function analysisPage() {
       if (purpose === "validation") {
         one("#validation-columns").replaceChildren(...answer.columns.map((name) => new Option(name, name)));
       }
+      if (purpose === "groups") await loadGroups();
       showProblem(problem, null);
       changed();
     } catch (error) {
@@ -393,12 +465,7 @@ function analysisPage() {
     const rows = one(".rows", panel());
     if (!names.includes(name)) return showProblem(problem, new Problem(`There is no class “${name}”.`));
     if (all(".rate", rows).some((row) => row.dataset.class === name)) return undefined;
-    const row = one(`#${button.dataset.template}`).content.cloneNode(true).querySelector(".rate");
-    row.dataset.class = name;
-    one("bdi", row).textContent = name;
-    for (const part of all("[aria-label]", row)) {
-      part.setAttribute("aria-label", part.getAttribute("aria-label").replace(/ of (,|$)/, (_, end) => ` of ${name}${end}`));
-    }
+    const row = newRow(button.dataset.template, name);
     rows.append(row);
     for (const side of ["low", "high"]) if (one(`.${side}-slider`, row)) setSlider(row, side);
     input.value = "";
