@@ -52,7 +52,12 @@ class Server:
         return sorted(path.name for path in self.temporary.iterdir() if path.name.startswith("baserate"))
 
     def ask(
-        self, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None, **options: Any
+        self,
+        path: str,
+        method: str = "GET",
+        body: Any = None,
+        headers: dict[str, str | None] | None = None,
+        **options: Any,
     ) -> tuple[int, bytes, dict[str, str]]:
         """Send a request as the page would, with changed headers where these are given; None removes a header."""
         host, port = self.address
