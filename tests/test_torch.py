@@ -276,7 +276,9 @@ def test_reports_and_changes_of_single_rows(tmp_path: Path) -> None:
 def test_jax_arrays_on_the_cpu_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     monkeypatch.setitem(sys.modules, "torch", None)  # as if torch were not installed
-    result = br.adjust(jax.numpy.asarray(P.astype("float32")), RATES)
+    with jax.default_device(jax.devices("cpu")[0]):
+        rows = jax.numpy.asarray(P.astype("float32"))
+    result = br.adjust(rows, RATES)
     assert isinstance(result.probs, np.ndarray)
     np.testing.assert_allclose(result.rates, RATES, atol=1e-6)
 
