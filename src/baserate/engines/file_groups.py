@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from baserate.engines.arrow_blocks import coded_column
 from baserate.errors import BadGroups, BadOption
-from baserate.inputs.group_columns import CodedValues, missing_column, without_missing
+from baserate.inputs.group_columns import CodedValues, missing_column
 from baserate.inputs.group_combinations import CombinationIndex, Combinations
-from baserate.inputs.group_labels import plain_label
 from baserate.inputs.validation import quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.tables import Table
@@ -85,14 +85,8 @@ class FileGroups:
         return self.index.find([self._coded(batch, key, part) for key in self.keys], batch.num_rows)
 
     def _coded(self, batch: pa.RecordBatch | pa.Table, key: str, part: int) -> CodedValues:
-        from baserate.tables.conversion import coded_array
-
-        if key not in batch.schema.names:
-            value = self.parts[part].partition.get(key)
-            codes = np.zeros(batch.num_rows, dtype=np.intp)
-            return CodedValues([value], codes) if value is not None else CodedValues([], codes - 1)
-        column = batch.column(key)
-        if hasattr(column, "combine_chunks"):
-            column = column.combine_chunks()
-        values, codes = coded_array(column)
-        return without_missing([plain_label(value) for value in values], codes)
+        if key in batch.schema.names:
+            return coded_column(batch, key)
+        value = self.parts[part].partition.get(key)
+        codes = np.zeros(batch.num_rows, dtype=np.intp)
+        return CodedValues([value], codes) if value is not None else CodedValues([], codes - 1)

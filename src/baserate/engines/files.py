@@ -8,17 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.sampling import collected_size, sampled_rows
+from baserate.engines.arrow_blocks import ArrowColumns
 from baserate.engines.file_groups import FileGroups
 from baserate.engines.memory import MemoryEngine, in_order, worker_pool
 from baserate.errors import BadGroups, BadOption, BadWeights, Option
 from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
-from baserate.inputs.vectors import check_probabilities
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
 from baserate.tables import Table, is_table
@@ -99,6 +98,7 @@ class FilesEngine(Engine):
         self.dtype = np.result_type(*(numpy_dtype(schema.field(name).type) for name in table.columns.names))
         if self.one_column:
             self.dtype = np.dtype(np.float64)  # so that 1 minus the probability is not rounded
+        self._arrow = ArrowColumns(tuple(table.columns.names), self.dtype, table.weight, self.naming)
         self.answer_types = answer_types(table)
         self._groups = groups
         self._scale = self._sum_of_weights() if self.weighted else float(self.n_rows)
@@ -214,14 +214,8 @@ class FilesEngine(Engine):
             start += batch.num_rows
 
     def _cut(self, batch: pa.RecordBatch | pa.Table, part: int, start: int, block_values: int) -> Iterator[Block]:
-        raw, weights, cells = self._matrix(batch), self._weights(batch, start), self._cells(batch, part)
-        if self.one_column:
-            check_probabilities(raw[:, 1], self.naming, start)
-            np.maximum(raw, 0, out=raw)
-        block_rows = rows_per_block(self.n_classes, block_values)
-        for i in range(0, len(raw), block_rows):
-            own = None if cells is None else cells[i : i + block_rows]
-            yield Block(raw[i : i + block_rows], weights[i : i + block_rows], start + i, cells=own)
+        raw, weights, cells = self._arrow.matrix(batch, start), self._weights(batch, start), self._cells(batch, part)
+        yield from Block(raw, weights, start, cells=cells).split(rows_per_block(self.n_classes, block_values))
 
     def _cells(self, batch: pa.RecordBatch | pa.Table, part: int) -> IndexArray | None:
         if self._groups is None:
@@ -229,32 +223,9 @@ class FilesEngine(Engine):
         numbers = self._groups.numbers(batch, part)  # of combinations, as long as they have no cells
         return numbers if self._groups.cells is None else self._groups.cells[numbers]
 
-    def _matrix(self, batch: pa.RecordBatch | pa.Table) -> NDArray[Any]:
-        from baserate.tables.conversion import column_to_numpy
-
-        matrix = np.empty((batch.num_rows, self.n_classes), dtype=self.dtype, order="F")
-        for j, name in enumerate(self._table.columns.names):
-            matrix[:, j - len(self._table.columns.names)] = column_to_numpy(batch.column(name), matrix.dtype)
-        if self.one_column:  # of two classes, the probability of the second
-            np.subtract(1, matrix[:, 1], out=matrix[:, 0])
-        return matrix
-
     def _weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:
-        if self._table.weight is None:
-            return np.full(batch.num_rows, 1.0 / self._scale)
-        return self._raw_weights(batch, start) / self._scale
-
-    def _raw_weights(self, batch: pa.RecordBatch | pa.Table, start: int) -> FloatArray:
-        from baserate.tables.conversion import column_to_numpy
-
-        weights = column_to_numpy(batch.column(str(self._table.weight)), np.dtype(np.float64))
-        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-        if bad.size:
-            row, value = self.naming.row(start + int(bad[0])), weights[bad[0]]
-            raise BadWeights(
-                f"{row}, column {quoted_name(self._table.weight)} is {value}; weights must be finite and 0 or more"
-            )
-        return weights
+        weights = self._arrow.weights(batch, start)
+        return np.full(batch.num_rows, 1.0 / self._scale) if weights is None else weights / self._scale
 
     def _sum_of_weights(self) -> float:
         name = str(self._table.weight)
@@ -262,7 +233,8 @@ class FilesEngine(Engine):
         def work(placed: PlacedPiece) -> WeightSum:
             weight, start = 0.0, placed.start
             for batch in placed.piece.read():
-                weight += float(self._raw_weights(batch, start).sum())
+                own = self._arrow.weights(batch, start)
+                weight += 0.0 if own is None else float(own.sum())
                 start += batch.num_rows
             return WeightSum(np.asarray(weight))
 

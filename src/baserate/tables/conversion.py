@@ -38,6 +38,13 @@ def column_to_numpy(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any]) ->
     return np.asarray(values).astype(dtype, copy=False)
 
 
+def float_array(values: NDArray[Any], dtype: np.dtype[Any]) -> pa.Array:
+    """Numbers as an Arrow array of a floating type."""
+    values = np.ascontiguousarray(values, dtype=dtype)
+    # Not pa.array(values), which would import pandas.
+    return pa.Array.from_buffers(pa.from_numpy_dtype(dtype), len(values), [None, pa.py_buffer(values)])
+
+
 def coded_column(parts: Sequence[Part], name: str) -> CodedColumn:
     """A column of any type, also one that is encoded in the paths of the parts."""
     positions: dict[Any, int] = {}
@@ -115,9 +122,7 @@ def adjusted_table(old: pa.Table, answer: FloatArray, schema: pa.Schema, columns
 
     def column(field: pa.Field) -> Any:
         if field.name in new:
-            values = np.ascontiguousarray(new[field.name], dtype=field.type.to_pandas_dtype())
-            # Not pa.array(values), which would import pandas.
-            return pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
+            return float_array(new[field.name], np.dtype(field.type.to_pandas_dtype()))
         if field.name in old.column_names:
             return old.column(field.name)
         text = part.partition.get(field.name)
