@@ -434,12 +434,26 @@ class Engine(ABC):
         """
 
     def sum(self, task: Callable[[Block], S], block_values: int = BLOCK_VALUES) -> S:
-        """Run a task that returns sums on every block, and add them up, where the blocks are if they are elsewhere."""
-        return total(self.map(task, block_values))
+        """Run a task that returns sums on every block, and add them up."""
+        return self.fold(task, total, block_values)
+
+    def fold(self, task: Callable[[Block], T], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES) -> T:
+        """Run a task on every block, and put its results together, where the blocks are if they are elsewhere.
+
+        ``add`` makes one result of some results, at least one, in the order of the rows. It is also called with results
+        of its own.
+        """
+        return add(self.map(task, block_values))
 
     @abstractmethod
     def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
         """Run a task on every block, keep its rows in place of any that were kept before, and yield its sums."""
+
+    def write_and_fold(
+        self, task: Callable[[Block], WrittenBlock], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES
+    ) -> T:
+        """Run a task on every block, keep its rows as :meth:`write` does, and put its sums together."""
+        return add(self.write(task, block_values))
 
     def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         """Keep the rows of a task whose sums are not needed. Engines that support it run the task later."""

@@ -147,7 +147,7 @@ class Dual:
     def write(self, shift: FloatArray) -> Written:
         """Write the adjusted rows."""
         task = partial(self.passes.write, shift=shift)
-        return Written.of(total(self.rows.write(task, self.passes.block_values)))
+        return Written.of(self.rows.write_and_fold(task, total, self.passes.block_values))
 
     def measure(self, shift: FloatArray) -> Written:
         """What :meth:`write` returns, without keeping the rows."""

@@ -83,7 +83,7 @@ def diagnose(dual: Dual, survey: Survey, shift: FloatArray | None = None) -> Blo
         If they are possible, or if the test cannot decide.
     """
     rate_set = dual.kept_rate_set
-    supports = _merge_all(dual.rows.map(partial(_supports_of, dual.model)))
+    supports = dual.rows.fold(partial(_supports_of, dual.model), _merge_all)
     if rate_set.is_curved:
         return _separated(dual, survey, supports, shift)
     plan, cut_off = _route(supports, rate_set)

@@ -7,6 +7,7 @@ see :mod:`baserate.core.dual` for ``h``. For rows that were adjusted exactly, ``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -169,8 +170,13 @@ class ExcludedClasses:
 
     def run(self, rows: Engine) -> tuple[FloatArray, FloatArray]:
         """The extremes over all rows: one pass."""
-        parts = list(rows.map(self))
-        return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
+        return rows.fold(self, _extremes)
+
+
+def _extremes(parts: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest numbers of several parts."""
+    low, high = zip(*parts, strict=True)
+    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def limits_of_rows(model: RowModel, shift: FloatArray) -> tuple[float, float] | None:

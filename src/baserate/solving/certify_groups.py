@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baserate.core.cells.group_sets import GroupSets
-from baserate.core.cells.sums import total_by_cell
+from baserate.core.cells.sums import fold_cells
 from baserate.core.contracts import Block, RowPasses
 from baserate.core.fixed_shift import adjusted_rows, row_bounds
 from baserate.core.row_model import RowModel
@@ -46,7 +46,7 @@ def certify_group_shifts(
     known = known_rates(rows, margins, names_of_classes(result, rows))
     assert isinstance(known, Margins)
     found = group_design(known, cells.combinations, weighted=rows.weighted)
-    sums = total_by_cell(rows.map(_CellBounds.of(cells), cells.passes.block_values), len(cells.shifts))
+    sums = fold_cells(rows, _CellBounds.of(cells), len(cells.shifts), cells.passes.block_values)
     members = found.design.members[:, found.cell_of_combination]
     parts = [_margin_part(found, m, cells, members[m], sums.after) for m in range(len(members))]
     weight = cells.combinations.weight

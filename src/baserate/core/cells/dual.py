@@ -12,7 +12,6 @@ Every value is a guarantee, in total and for each component; see :class:`baserat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 
 from baserate.core.cells.design import CellDesign
 from baserate.core.cells.groups import Groups
-from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums, total_by_cell
+from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums, fold_cells
 from baserate.core.contracts import Engine, RowPasses
 from baserate.core.row_model import RowModel
 from baserate.support.arrays import BoolArray, FloatArray
@@ -205,7 +204,7 @@ class CellDual:
     def write(self, shifts: FloatArray) -> CellWritten:
         """Write the adjusted rows."""
         task = partial(self.passes.write_cells, shifts=self.groups.cell_shifts(shifts))
-        return CellWritten.of(self._added(self.rows.write(task, self.passes.block_values)))
+        return CellWritten.of(self._sum(task, write=True))
 
     def measure(self, shifts: FloatArray) -> CellWritten:
         """What :meth:`write` returns, without keeping the rows."""
@@ -224,8 +223,5 @@ class CellDual:
         """The dual with a changed model of the same rows."""
         return replace(self, passes=self.passes.with_model(model), model=model)
 
-    def _sum(self, task: Any) -> Any:
-        return self._added(self.rows.map(task, self.passes.block_values))
-
-    def _added(self, parts: Iterator[Any]) -> Any:
-        return total_by_cell(parts, self.design.n_cells)
+    def _sum(self, task: Any, *, write: bool = False) -> Any:
+        return fold_cells(self.rows, task, self.design.n_cells, self.passes.block_values, write=write)

@@ -6,11 +6,13 @@ A pass over a block returns sums only for the cells that have rows in it. It doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from baserate.core.contracts import Block, Engine
 from baserate.support.arrays import FloatArray, IndexArray
 
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -97,6 +99,32 @@ def total_by_cell(parts: Iterable[S], n_cells: int) -> S:
                 _add(sums[i], lost[i], where, value)
     whole = [np.where(np.isfinite(value), value + rest, value) for value, rest in zip(sums, lost, strict=True)]
     return cast(S, kind(np.arange(n_cells), *whole))
+
+
+def total_of_present_cells(parts: Iterable[S], n_cells: int) -> S:
+    """The same for the cells that occur in some parts, so that parts of it can be sent elsewhere and added there."""
+    present = np.zeros(n_cells, dtype=bool)
+
+    def noted() -> Iterator[S]:
+        for part in parts:
+            present[_as_slice(part[0])] = True
+            yield part
+
+    whole = total_by_cell(noted(), n_cells)
+    if present.all():
+        return whole
+    cells = np.flatnonzero(present)
+    return type(whole)(cells, *(value[cells] for value in whole[1:]))
+
+
+def fold_cells(rows: Engine, task: Callable[[Block], S], n_cells: int, block_values: int, *, write: bool = False) -> S:
+    """Run a task that returns sums per cell on every block, and add them up, for all cells.
+
+    With ``write`` the task also returns rows, which the engine keeps.
+    """
+    add = partial(total_of_present_cells, n_cells=n_cells)
+    found: S = (rows.write_and_fold if write else rows.fold)(task, add, block_values)  # type: ignore[arg-type]  # what the task returns depends on ``write``
+    return found if len(found[0]) == n_cells else total_by_cell([found], n_cells)
 
 
 def _as_slice(cells: IndexArray) -> IndexArray | slice:
