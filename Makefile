@@ -7,8 +7,9 @@ PYTHON_MIN ?= python3.11
 VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 VENV_TORCH ?= .venv-torch
+VENV_CLUSTERS ?= .venv-clusters
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch test-app gpu procedures study clusters pictures docs clean
+.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench scale bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch test-app gpu procedures study test-clusters pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
@@ -102,6 +103,11 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/estimation.py --docs
 	$(BIN)/python benchmarks/app.py --docs
 
+# The tables of docs/scale.md, in the environment of Spark and Dask; about 10 minutes on two cores.
+scale: $(VENV_CLUSTERS)/.done
+	$(VENV_CLUSTERS)/bin/python -m pip install --quiet -e ".[fast]"
+	$(VENV_CLUSTERS)/bin/python benchmarks/scale.py files links classes spark-1 spark-2 spark-4 dask-1 dask-2 dask-4 --docs
+
 # A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
 bench-check: $(VENV)/.dev
 	$(BIN)/python benchmarks/check.py
@@ -136,10 +142,11 @@ procedures: $(VENV)/.run
 study: $(VENV)/.study
 	$(BIN)/baserate study --out .study --pages docs/study
 
-# Runs the page about clusters on Spark (which needs Java) and on Ray.
-clusters: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -e ".[clusters]"
-	$(BIN)/python -m pytest tests/test_cluster_docs.py
+# Spark (which needs Java) and Ray on this machine, in an environment of its own, since both constrain other packages.
+# Without the settings of tests/conftest.py, which need the study. With STRESS=1 also long tests.
+CLUSTER_TESTS := $(if $(STRESS),,-m "not stress") -k "not plain" tests/test_clusters.py
+test-clusters: $(VENV_CLUSTERS)/.done
+	$(ONE_CORE) $(VENV_CLUSTERS)/bin/python -m pytest --noconftest $(CLUSTER_TESTS)
 
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
@@ -201,6 +208,13 @@ $(VENV_TORCH)/.done: pyproject.toml
 		pytest pytest-xdist hypothesis
 	touch $@
 
+# hypothesis is what tests/support.py imports; cloudpickle, which the tests use, comes with Dask.
+$(VENV_CLUSTERS)/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV_CLUSTERS)
+	$(VENV_CLUSTERS)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_CLUSTERS)/bin/python -m pip install --quiet --no-compile -e ".[spark,ray,dask]" pytest hypothesis
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $@
@@ -210,4 +224,4 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) .axe .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) $(VENV_CLUSTERS) .axe .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

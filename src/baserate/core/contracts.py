@@ -172,6 +172,17 @@ class WrittenBlock(NamedTuple):
     sums: Any
 
 
+@dataclass(frozen=True)
+class SumsOf:
+    """A task that returns only the sums of another one, for engines that compute the rows when they are needed."""
+
+    task: Callable[[Block], WrittenBlock]
+
+    def __call__(self, block: Block) -> Any:
+        """The sums of a block."""
+        return self.task(block).sums
+
+
 class SolvedBlock(NamedTuple):
     """A problem whose rows all lie in one block, solved and written by compiled code.
 

@@ -12,10 +12,12 @@ from baserate.support.arrays import IndexArray
 MIN_ROWS = 4000
 """A sample has at least so many rows, and inputs with less than four times as many have none."""
 
+NEIGHBOURS = 8
+"""Consecutive rows that are taken together, since memory delivers them together."""
+
 _SHARE_SMOOTH, _SHARE_KINKED = 64, 16  # One in so many rows. Row maps with kinks need a more accurate start.
 _MIN_COLLECTED = 1000  # Rows. Fewer are no guide.
 _SEED = 20190  # Any number would do.
-_NEIGHBOURS = 8  # Consecutive rows that are taken together, since memory delivers them together.
 
 
 def sample_size(n_rows: int, *, smooth: bool) -> int | None:
@@ -34,7 +36,7 @@ def sampled_rows(n_rows: int, size: int) -> IndexArray:
     """The numbers of about ``size`` of the rows, in increasing order."""
     # A few neighbours from each stretch, so that sorted rows are sampled evenly; at random places, since the order of
     # the rows may be periodic.
-    n_places = max(size // _NEIGHBOURS, 1)
+    n_places = max(size // NEIGHBOURS, 1)
     stretch = n_rows / n_places
-    places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - _NEIGHBOURS)
-    return (places.astype(np.intp)[:, None] + np.arange(_NEIGHBOURS)).ravel()
+    places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - NEIGHBOURS)
+    return (places.astype(np.intp)[:, None] + np.arange(NEIGHBOURS)).ravel()

@@ -1,6 +1,6 @@
 """Blocks of rows from Arrow record batches, and adjusted rows back in record batches.
 
-Engines whose rows arrive as Arrow data share this module: files, Spark and Ray.
+Engines whose rows arrive as Arrow data share this module: files, streams, Spark and Ray.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.errors import BadWeights
+from baserate.errors import BadOption, BadWeights
 from baserate.inputs.group_columns import CodedValues, without_missing
 from baserate.inputs.group_labels import plain_label
 from baserate.inputs.reading import Naming
@@ -82,6 +82,15 @@ class ArrowColumns:
                 f"{row}, column {quoted_name(self.weight)} is {value}; weights must be finite and 0 or more"
             )
         return weights
+
+
+def check_single_column(names: Sequence[str], *, from_logits: bool) -> None:
+    """Raise if a single column holds logits."""
+    if from_logits and len(names) == 1:
+        raise BadOption(
+            f"{quoted_name(names[0])} is one column of logits, but tables need one column per class; convert the "
+            "logits z to probabilities, 1 / (1 + exp(-z))"
+        )
 
 
 def coded_column(batch: pa.RecordBatch | pa.Table, key: str) -> CodedValues:

@@ -11,7 +11,7 @@ import numpy as np
 
 from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.sampling import collected_size, sampled_rows
-from baserate.engines.arrow_blocks import ArrowColumns
+from baserate.engines.arrow_blocks import ArrowColumns, check_single_column
 from baserate.engines.file_groups import FileGroups
 from baserate.engines.memory import MemoryEngine, in_order, worker_pool
 from baserate.errors import BadGroups, BadOption, BadWeights, Option
@@ -77,12 +77,7 @@ class FilesEngine(Engine):
             out=source.out,
             dtype=source.answer_dtype,
         )
-        names = table.columns.names
-        if source.from_logits and len(names) == 1:
-            raise BadOption(
-                f"{quoted_name(names[0])} is one column of logits, but files need one column per class; convert the "
-                "logits z to probabilities, 1 / (1 + exp(-z))"
-            )
+        check_single_column(table.columns.names, from_logits=source.from_logits)
         return cls(table, None if source.group_keys is None else FileGroups.of(table, source.group_keys))
 
     def __init__(self, table: Table, groups: FileGroups | None = None) -> None:

@@ -23,9 +23,9 @@ from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
 from baserate.inputs.group_columns import read_groups
 from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
-from baserate.inputs.row_source import Form, RowSource
+from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
-from baserate.inputs.vectors import VectorNaming, split_vector, two_columns
+from baserate.inputs.vectors import Vector, VectorNaming, split_vector, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
@@ -248,7 +248,7 @@ class MemoryCells(RowsByCell):
         )
 
 
-def _values_and_form(source: RowSource) -> tuple[Any, Form | None]:
+def _values_and_form(source: RowSource) -> tuple[Any, Frame | Vector | None]:
     """The numbers of an array, a dataframe or a vector, and what else it was."""
     if is_dataframe(source.probs):
         return _take_frame_apart(source)

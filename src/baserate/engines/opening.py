@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from baserate.core.contracts import Engine, implementations
+from baserate.engines.arrow_clusters import RayEngine, SparkEngine
 from baserate.engines.arrow_streams import StreamEngine
 from baserate.engines.dask import DaskEngine
 from baserate.engines.files import FilesEngine
@@ -18,6 +19,8 @@ _OUT = Option("out")
 
 ENGINES: tuple[type[Engine], ...] = (
     FilesEngine,
+    SparkEngine,
+    RayEngine,
     StreamEngine,
     DaskEngine,
     HostTensorEngine,

@@ -26,7 +26,7 @@ class RowSource:
     Attributes
     ----------
     probs : object
-        An array, a dataframe, files, a query, or a Dask collection.
+        An array, a dataframe, files, a query, a Dask collection, a Spark DataFrame, or a Ray Dataset.
     sample_weight, from_logits, normalize, zeros, columns, out, dtype, progress
         Options of :func:`baserate.adjust`.
     argument : str

@@ -52,7 +52,7 @@ class Result:
     classes : tuple or None
         Names of the classes.
     procedure : "adjust" or "prior"
-    answer : array, Dask collection, path or None
+    answer : array, Dask collection, LazyAnswer, path or None
         The adjusted rows as the engine keeps them.
     form : Frame, Vector or None
         The form of the dataframe, the Series or the vector that was adjusted.
@@ -114,7 +114,8 @@ class Result:
     def frame(self) -> Any:
         """The dataframe that was adjusted, with all its columns; those with probabilities hold the adjusted ones.
 
-        For a query, a lazy one of the same kind; see :doc:`/databases`.
+        For a query, a Spark DataFrame or a Ray Dataset, a lazy one of the same kind; see :doc:`/databases` and
+        :doc:`/clusters`.
         """
         if isinstance(self.answer, LazyAnswer):
             return self.answer.frame()

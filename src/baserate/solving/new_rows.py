@@ -56,9 +56,11 @@ def open_new_rows(result: Result, source: RowSource) -> tuple[Engine, RowModel]:
 
 
 def check_whole(rows: Engine, source: RowSource) -> None:
-    """Raise if rows are to be returned with all columns, but are not a dataframe or a query."""
+    """Raise if rows are to be returned with all columns, but are not a table that has others."""
     if not isinstance(rows.form, Frame) and not rows.answers_lazily:
-        raise BadOption(f"whole= is for a dataframe in memory, but {source.argument} is not one")
+        raise BadOption(
+            f"whole= is for a dataframe in memory, in Spark or in Ray, or for a query, but {source.argument} is not one"
+        )
 
 
 def answer_in_form(rows: Engine, *, whole: bool) -> Any:

@@ -7,40 +7,28 @@ adjusts its partitions when it is computed, so adjusted rows are not transferred
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from baserate.core.contracts import Block, Engine, WrittenBlock, total
+from baserate.core.contracts import Block, Engine, SumsOf, WrittenBlock
 from baserate.core.sampling import collected_size, sampled_rows
 from baserate.engines.dask import workers
 from baserate.engines.dask.collections import Partitions, is_partitioned, partitioned
 from baserate.engines.dask.graphs import calls, compute_all
-from baserate.engines.dask.rows import STRIDE, DaskRows
+from baserate.engines.dask.rows import DaskRows
 from baserate.engines.memory import MemoryEngine
+from baserate.engines.partitions import SAMPLE_VALUES, CellFinder, PartitionNaming, sample_engine
 from baserate.errors import BadGroups
 from baserate.inputs.dataframes import split_dataframe
 from baserate.inputs.group_combinations import CombinationIndex, Combinations
 from baserate.inputs.reading import Naming
 from baserate.inputs.row_source import RowSource
 from baserate.support.answer_types import AnswerTypes
-from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, sum_by
+from baserate.support.arrays import BLOCK_VALUES, IndexArray, sum_by
 
 T = TypeVar("T")
-S = TypeVar("S", bound=tuple[Any, ...])
-
-_SAMPLE_VALUES = 1 << 17  # Values of the sample: a megabyte, which any client can hold and solve quickly.
-
-
-class PartitionNaming(Naming):
-    """Names of rows in partitions whose lengths are unknown."""
-
-    def row(self, i: int) -> str:
-        """A row by its partition and its number within the partition."""
-        return f"row {i % STRIDE} of partition {i // STRIDE}"
 
 
 class PickledTask(NamedTuple):
@@ -72,7 +60,7 @@ class DaskEngine(Engine):
         self._answer: PickledTask | None = None
         self._sample: MemoryEngine | None = None
         self._has_read = False
-        self._finder: workers.CellFinder | None = None
+        self._finder: CellFinder | None = None
         self.n_classes, self.dtype = partitions.n_classes, partitions.dtype
         self.columns = partitions.columns
         self.weighted = rows.weighted
@@ -96,13 +84,19 @@ class DaskEngine(Engine):
         for results in self._run(workers.all_results, _pickled(task), block_values):
             yield from results
 
-    def sum(self, task: Callable[[Block], S], block_values: int = BLOCK_VALUES) -> S:
-        parts = self._run(workers.summed, _pickled(task), block_values)
-        return total(part for part in parts if part is not None)  # an empty partition has no sums
+    def fold(self, task: Callable[[Block], T], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES) -> T:
+        parts = self._run(workers.fold_blocks, _pickled((task, add)), block_values)
+        return add(part for part in parts if part is not None)  # an empty partition has no results
 
     def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
-        self._answer = PickledTask(_pickled(task), block_values)
-        return itertools.chain.from_iterable(self._run(workers.written_sums, *self._answer))
+        self.write_lazily(task, block_values)
+        return self.map(SumsOf(task), block_values)
+
+    def write_and_fold(
+        self, task: Callable[[Block], WrittenBlock], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES
+    ) -> T:
+        self.write_lazily(task, block_values)
+        return self.fold(SumsOf(task), add, block_values)
 
     def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         self._answer = PickledTask(_pickled(task), block_values)
@@ -135,7 +129,7 @@ class DaskEngine(Engine):
         rows = self.reopen()
         rows.progress, rows.n_cells = self.progress, n_cells
         combinations = self.group_combinations()
-        rows._finder = workers.CellFinder(CombinationIndex.of(combinations), cell_of_combination)
+        rows._finder = CellFinder(CombinationIndex.of(combinations), cell_of_combination)
         rows.cell_weights = sum_by(cell_of_combination, combinations.weight, n_cells)
         return rows
 
@@ -158,7 +152,7 @@ class DaskEngine(Engine):
         found = compute_all([*results, *picks])
         self._has_read = True
         if picks:
-            self._sample = _as_sample(found[len(parts) :])
+            self._sample = sample_engine(found[len(parts) :])
         for length in self._rows.lengths:
             self.progress.rows(length)
         return found[: len(parts)]
@@ -171,7 +165,7 @@ class DaskEngine(Engine):
 
     def _picks(self) -> list[Any]:
         """The rows of the sample from each partition, to be computed in the first pass."""
-        size = collected_size(self.n_rows, self.n_classes, max_values=_SAMPLE_VALUES)
+        size = collected_size(self.n_rows, self.n_classes, max_values=SAMPLE_VALUES)
         if size is None:
             return []
         chosen = self._rows.split(sampled_rows(self.n_rows, size))
@@ -192,20 +186,7 @@ def _meta(partitions: Partitions, dtype: np.dtype[Any] | None) -> tuple[Any, Ans
     return frame.wrap(np.empty((0, partitions.n_classes), types.common)), types
 
 
-def _pickled(task: Callable[[Block], Any]) -> bytes:
+def _pickled(task: Any) -> bytes:
     import cloudpickle  # Dask depends on it; tasks may hold functions of a user's loss, which pickle rejects.
 
     return bytes(cloudpickle.dumps(task))
-
-
-def _as_sample(picked: list[tuple[NDArray[Any], FloatArray | None]]) -> MemoryEngine | None:
-    """An engine on the rows of the sample."""
-    raw = np.concatenate([rows for rows, _ in picked if len(rows)])
-    own = [weights for rows, weights in picked if weights is not None]
-    weights = np.concatenate(own) if own else None
-    if weights is None:
-        return MemoryEngine(raw, None)
-    if not weights.any():
-        return None
-    weights /= weights.max()
-    return MemoryEngine(raw, weights / weights.sum())

@@ -21,13 +21,11 @@ from baserate.engines.dask.workers import (
     weight_column,
     weight_sums,
 )
+from baserate.engines.partitions import STRIDE
 from baserate.errors import BadProbabilities, BadWeights
 from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.validation import as_weights, quoted_name
 from baserate.support.arrays import FloatArray, IndexArray
-
-STRIDE = 1 << 40
-"""Row numbers reserved for each partition as long as the lengths of the partitions before it are unknown."""
 
 _UNKNOWN_VALUES = 1 << 20  # Assumed values of a partition that was not counted: enough to use kernels.
 

@@ -5,25 +5,21 @@ A task arrives as bytes. So a lazy answer holds on to the task only, and never t
 
 from __future__ import annotations
 
-import functools
-import itertools
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baserate.core.contracts import Block, total
-from baserate.errors import BadWeights, BaserateError
+from baserate.core.contracts import Block
+from baserate.engines.partitions import CellFinder, SampledRows, folded, returns_errors
+from baserate.errors import BadWeights
 from baserate.inputs.dataframes import Frame, split_dataframe
 from baserate.inputs.group_columns import CodedValues, code_values
-from baserate.inputs.group_combinations import CombinationIndex, Combinations
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.validation import as_matrix
 from baserate.support.arrays import FloatArray, IndexArray, rows_per_block
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -53,17 +49,6 @@ class Place(NamedTuple):
     group_keys: tuple[Any, ...] | None = None
 
 
-class CellFinder(NamedTuple):
-    """Finds the cells of rows by their groups."""
-
-    combinations: CombinationIndex
-    cells: IndexArray
-
-    def find(self, part: Any, place: Place) -> IndexArray:
-        """The cell of each row of a partition."""
-        return self.cells[self.combinations.find(_coded_groups(part, place), len(part))]
-
-
 class WeightSums(NamedTuple):
     """What one partition of the weights adds to their scale, and its first bad weight.
 
@@ -76,44 +61,17 @@ class WeightSums(NamedTuple):
     bad: tuple[int, float] | None
 
 
-def returns_errors(run: Callable[P, T]) -> Callable[P, T | BaserateError]:
-    """Return errors of this package instead of raising them, so that the first partition's error is the one shown."""
-
-    @functools.wraps(run)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T | BaserateError:
-        try:
-            return run(*args, **kwargs)
-        except BaserateError as error:
-            return error
-
-    return wrapper
-
-
 @returns_errors
-def summed(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> Any:
-    """The sums of a task over the rows of a partition; None if it has no rows."""
-    return _total(_results(pickle.loads(task), part, weights, finder, place, block_values))
+def fold_blocks(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> Any:
+    """The results of a task for the blocks of a partition, put together; None if it has no rows."""
+    run, add = pickle.loads(task)
+    return folded(_results(run, part, weights, finder, place, block_values), add)
 
 
 @returns_errors
 def all_results(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> list[Any]:
     """The results of a task for the blocks of a partition."""
     return list(_results(pickle.loads(task), part, weights, finder, place, block_values))
-
-
-@returns_errors
-def written_sums(task: bytes, part: Any, weights: Any, finder: Any, place: Place, block_values: int) -> list[Any]:
-    """The sums of a task that also returns rows, for the blocks of a partition.
-
-    The rows are computed again when they are needed.
-    """
-    run = pickle.loads(task)
-    return list(_results(lambda block: run(block).sums, part, weights, finder, place, block_values))
-
-
-def _total(parts: Iterator[Any]) -> Any:
-    first = next(parts, None)
-    return None if first is None else total(itertools.chain([first], parts))
 
 
 def adjusted_rows(
@@ -140,10 +98,10 @@ def adjusted_rows(
 
 
 @returns_errors
-def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> tuple[NDArray[Any], FloatArray | None]:
+def picked(part: Any, weights: Any, place: Place, rows: IndexArray) -> SampledRows:
     """Some rows of a partition, by their numbers in it, and their weights."""
     raw, _ = matrix_of(part, place)
-    return raw[rows], None if weights is None else _as_numbers(weights)[rows]
+    return SampledRows(raw[rows], None if weights is None else _as_numbers(weights)[rows])
 
 
 @returns_errors
@@ -161,7 +119,7 @@ def _coded_groups(part: Any, place: Place) -> list[CodedValues]:
 
 
 def _cells(part: Any, finder: CellFinder | None, place: Place) -> IndexArray | None:
-    return None if finder is None or not len(part) else finder.find(part, place)
+    return None if finder is None or not len(part) else finder.find(_coded_groups(part, place), len(part))
 
 
 def matrix_of(part: Any, place: Place) -> tuple[NDArray[Any], Frame | None]:
@@ -216,12 +174,7 @@ def _results(
 def _blocks(
     raw: NDArray[Any], weights: Any, cells: IndexArray | None, place: Place, block_values: int
 ) -> Iterator[Block]:
-    block_rows = rows_per_block(raw.shape[1], block_values)
     largest, share = place.scale
-    own = None if weights is None else _as_numbers(weights) / largest / share
-    equal = np.full(min(block_rows, len(raw)), 1.0 / max(place.n_rows, 1))
-    for start in range(0, len(raw), block_rows):
-        rows = raw[start : start + block_rows]
-        w = equal[: len(rows)] if own is None else own[start : start + block_rows]
-        own_cells = None if cells is None else cells[start : start + block_rows]
-        yield Block(rows, w, place.start + start, cells=own_cells)
+    equal = weights is None
+    own = np.full(len(raw), 1.0 / max(place.n_rows, 1)) if equal else _as_numbers(weights) / largest / share
+    yield from Block(raw, own, place.start, cells=cells).split(rows_per_block(raw.shape[1], block_values))
