@@ -55,10 +55,14 @@ class NumpyBrierPasses(NumpyPasses):
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         model, w, half = self.model, block.weights, 0.5 * shift
-        if check or not shift.any() or not model.answer_types.are_float64 or not model.keeps_all_classes:
+        if not shift.any() or not model.answer_types.are_float64 or not model.keeps_all_classes:
             return super().write(block, shift, check=check)
+        if check:
+            model.reading.check(block.rows, block.start, self.naming)
         p = np.asfortranarray(model.reading.clean(block.rows))
         a = onto_simplex(p + half)
+        if check:
+            return WrittenBlock(a, ())
         change, mean = a - p, w @ a
         fall = 2.0 * (change - half)  # r_j - shift_j, up to a constant per row; see ``RowModel.shortfall``
         rounding = 8.0 * _EPS * (4.0 + 2.0 * float(np.abs(half).max()))

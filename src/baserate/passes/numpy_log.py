@@ -29,7 +29,7 @@ from baserate.passes.numpy_passes import NumpyPasses
 from baserate.support.arrays import FloatArray
 
 _WIDEST = 600.0  # Largest range of a shift. With a larger one, ``exp(shift)`` could overflow or underflow.
-_SMALL, _LARGE = 1e-290, 1e290  # Sums of rows outside this range have lost digits or are about to.
+_SMALL, _LARGE = 1e-140, 1e140  # Squares of sums of rows outside this range have lost digits or are about to.
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -90,15 +90,21 @@ class NumpyLogPasses(NumpyPasses):
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         model, w, (f, centre) = self.model, block.weights, _factors(shift)
-        if check or not shift.any() or not model.answer_types.are_float64:
+        if not shift.any() or not model.answer_types.are_float64:
             return super().write(block, shift, check=check)
+        if check:
+            model.reading.check(block.rows, block.start, self.naming)
         p = model.kept(model.reading.clean(block.rows))
         z = p @ f
+        if not _in_range(shift, z):
+            return super().write(block, shift, check=check)
         a = p * f
         a /= z[:, None]
         # A positive probability that underflows is left to the general formulas, which use logarithms.
-        if not _in_range(shift, z) or ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
-            return super().write(block, shift)
+        if ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
+            return super().write(block, shift, check=check)
+        if check:
+            return WrittenBlock(model.with_all_classes(a), ())
         mean = w @ a
         # By Fenchel's identity. Each entry belongs to the shift up to rounding, so there is no shortfall.
         divergence = np.asarray(shift @ mean - w @ (np.log(z) + centre))
@@ -120,10 +126,9 @@ def _supports(model: RowModel) -> bool:
 
 
 def _factors(shift: FloatArray) -> tuple[FloatArray, float]:
-    """``exp(shift - centre)``, and ``centre``."""
+    """``exp(shift - centre)``, and ``centre``. The factors of a shift with too large a range are not used."""
     centre = 0.5 * float(shift.min() + shift.max())
-    with np.errstate(over="ignore"):  # see _in_range
-        return np.exp(shift - centre), centre
+    return np.exp(np.clip(shift - centre, -_WIDEST, _WIDEST)), centre
 
 
 def _in_range(shift: FloatArray, z: FloatArray) -> bool:
