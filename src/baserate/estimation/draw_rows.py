@@ -75,14 +75,14 @@ def draw_rows(
     <BLANKLINE>
       labels  widest interval  mean interval
       50               0.2687         0.2687
-      100              0.1873         0.1873
-      200              0.1288         0.1288
-      400              0.0859         0.0859
-      800              0.0526         0.0526
-      1,600            0.0215         0.0215
+      100              0.1866         0.1866
+      200              0.1262         0.1262
+      400              0.0830         0.0830
+      800              0.0504         0.0504
+      1,600            0.0204         0.0204
       Widths of the intervals of the class rates to expect at 95 % confidence, if the predictions are calibrated.
     >>> len(drawn.rows), round(drawn.widths[400], 3)
-    (200, 0.086)
+    (200, 0.083)
     """
     reading = {"classes": classes, "columns": columns, "from_logits": from_logits, "normalize": normalize}
     batch = read_batch(probs_new, "probs_new", **reading)
