@@ -11,30 +11,29 @@ from typing import Self
 
 import numpy as np
 
-from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
+from baserate.core.contracts import Block, DualSums, Engine, SurveySums, WrittenBlock, WrittenSums
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.losses.base import laplacian
 from baserate.losses.brier import Brier
 from baserate.losses.projection import onto_simplex
-from baserate.passes.numpy_passes import NumpyPasses
+from baserate.passes.numpy_predictions import PredictionPasses
 from baserate.support.arrays import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class NumpyBrierPasses(NumpyPasses):
-    """Projections of the predictions; what they cannot compute is left to the general formulas.
-
-    The survey stores predictions in scratch memory, not dual points.
-    """
+class NumpyBrierPasses(PredictionPasses):
+    """Projections of the predictions."""
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        return cls(model, rows.naming) if rows.array_module == "numpy" and _supports(model) else None
+        return cls(model, rows.naming) if rows.array_module == "numpy" and cls.supports(model) else None
 
-    def with_model(self, model: RowModel) -> RowPasses:
-        return super().with_model(model) if _supports(model) else NumpyPasses(model, self.naming, self.uses_scratch)
+    @classmethod
+    def supports(cls, model: RowModel) -> bool:
+        plain = model.bounded and not model.reading.from_logits and model.limit_levels is None and not model.softness
+        return plain and type(model.loss) is Brier  # not a subclass, which may have changed the loss
 
     def survey(self, block: Block) -> SurveySums:
         model, w = self.model, block.weights
@@ -69,19 +68,6 @@ class NumpyBrierPasses(NumpyPasses):
         missing = np.einsum("ij,ij->i", a, fall) - fall.min(axis=1) - rounding
         divergence = w @ np.einsum("ij,ij->i", change, change)
         return WrittenBlock(a, WrittenSums(divergence, mean, w @ np.maximum(missing, 0.0), mean))
-
-    def _kept_rows(self, block: Block) -> FloatArray:
-        """The predictions of the kept classes."""
-        kept = self._kept_points(block)
-        return self.model.kept(self.model.reading.clean(block.rows)) if kept is None else kept
-
-    def _dual_points(self, block: Block) -> FloatArray:
-        return self.model.loss.link(self._kept_rows(block))
-
-
-def _supports(model: RowModel) -> bool:
-    plain = model.bounded and not model.reading.from_logits and model.limit_levels is None and not model.softness
-    return plain and type(model.loss) is Brier  # not a subclass, which may have changed the loss
 
 
 def _curvature(a: FloatArray, weights: FloatArray) -> FloatArray:

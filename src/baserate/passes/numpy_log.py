@@ -17,7 +17,6 @@ from baserate.core.contracts import (
     DualSums,
     Engine,
     ProductSums,
-    RowPasses,
     SurveySums,
     WrittenBlock,
     WrittenSums,
@@ -25,7 +24,7 @@ from baserate.core.contracts import (
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.losses.base import laplacian
 from baserate.losses.log import Log
-from baserate.passes.numpy_passes import NumpyPasses
+from baserate.passes.numpy_predictions import PredictionPasses
 from baserate.support.arrays import FloatArray
 
 _WIDEST = 600.0  # Largest range of a shift. With a larger one, ``exp(shift)`` could overflow or underflow.
@@ -34,18 +33,17 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class NumpyLogPasses(NumpyPasses):
-    """Products of the predictions with vectors; what they cannot compute is left to the general formulas.
-
-    The survey stores predictions in scratch memory, not dual points.
-    """
+class NumpyLogPasses(PredictionPasses):
+    """Products of the predictions with vectors."""
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        return cls(model, rows.naming) if rows.array_module == "numpy" and _supports(model) else None
+        return cls(model, rows.naming) if rows.array_module == "numpy" and cls.supports(model) else None
 
-    def with_model(self, model: RowModel) -> RowPasses:
-        return super().with_model(model) if _supports(model) else NumpyPasses(model, self.naming, self.uses_scratch)
+    @classmethod
+    def supports(cls, model: RowModel) -> bool:
+        plain = not model.reading.from_logits and model.limit_levels is None and not model.softness
+        return plain and type(model.loss) is Log  # not a subclass, which may have changed the loss
 
     def survey(self, block: Block) -> SurveySums:
         model, w = self.model, block.weights
@@ -110,19 +108,6 @@ class NumpyLogPasses(NumpyPasses):
         divergence = np.asarray(shift @ mean - w @ (np.log(z) + centre))
         of_all = model.per_class(mean, fill=0.0)
         return WrittenBlock(model.with_all_classes(a), WrittenSums(divergence, of_all, np.zeros(()), of_all))
-
-    def _kept_rows(self, block: Block) -> FloatArray:
-        """The predictions of the kept classes."""
-        kept = self._kept_points(block)
-        return self.model.kept(self.model.reading.clean(block.rows)) if kept is None else kept
-
-    def _dual_points(self, block: Block) -> FloatArray:
-        return self.model.loss.link(self._kept_rows(block))
-
-
-def _supports(model: RowModel) -> bool:
-    plain = not model.reading.from_logits and model.limit_levels is None and not model.softness
-    return plain and type(model.loss) is Log  # not a subclass, which may have changed the loss
 
 
 def _factors(shift: FloatArray) -> tuple[FloatArray, float]:
