@@ -151,6 +151,24 @@ def test_uploaded_names_stay_in_the_private_folder(server: Server) -> None:
     assert oct((server.temporary / server.left_over()[0]).stat().st_mode)[-3:] == "700"
 
 
+def test_long_names_are_shortened(server: Server) -> None:
+    content = animals(20).to_csv(index=False).encode()
+    assert server.ask(f"/upload?name={'%E6%BC%A2' * 120}.csv", "POST", content)[0] == 200
+
+
+def test_an_upload_that_fails_keeps_the_file_that_it_would_replace(server: Server) -> None:
+    path = opened(server)
+    rates = b"class,rate\ncat,0.2\ndog,0.3\nowl,0.5\n"
+    assert "name" in json.loads(server.ask(f"{path}/file/rates?name=d.csv", "POST", rates)[1])
+    before = post(server, f"{path}/exact", {"kind": "file"})[1]["answer"]
+    assert before["html"]
+    assert json.loads(server.ask(f"{path}/file/rates?name=d.csv", "POST", b"")[1])["problem"]
+    assert post(server, f"{path}/exact", {"kind": "file"})[1]["answer"] == before
+    # A file for another purpose with the same name does not replace it either.
+    server.ask(f"{path}/file/validation?name=d.csv", "POST", animals(50).to_csv(index=False).encode())
+    assert post(server, f"{path}/exact", {"kind": "file"})[1]["answer"] == before
+
+
 def test_answers_carry_the_policy(server: Server) -> None:
     _, body, headers = server.ask(opened(server))
     policy = headers["content-security-policy"]
@@ -237,16 +255,19 @@ def test_200_requests_at_once_are_answered(server: Server) -> None:
 
 def test_malformed_requests_have_plain_answers(server: Server) -> None:
     path = opened(server)
-    for body in (b"", b"{", b"[1]", b'"text"', b"\xff\xfe"):
+    for body in (b"", b"{", b"[1]", b'"text"', b"\xff\xfe", b"[" * 100_000):
         assert server.ask(f"{path}/exact", "POST", body)[0] == 400
     for form in (
         {},
         {"kind": "none"},
         {"kind": "number", "entries": 7},
         {"kind": "number", "loss": "x", "entries": []},
+        {"kind": "number", "entries": [5]},
+        {"kind": "number", "entries": [{"low": "20"}]},
     ):
         _, answer = post(server, f"{path}/exact", form)
         assert answer["problem"]
+    assert post(server, f"{path}/columns", {"roles": 5})[1]["problem"]
     assert server.ask("/a/0000", "GET")[0] == 404
     assert server.ask("/job/0000", "GET")[0] == 404
     assert server.ask(f"{path}/exact", "GET")[0] == 405

@@ -81,9 +81,17 @@ class Analysis:
         """Names of files in the folder that an upload must not replace."""
         return {self.name, RATES, SHIFT, REPORT, SQL, out_name(self.name)}
 
+    def add_file(self, purpose: str, name: str) -> None:
+        """Use an uploaded file. Estimates from an earlier one of the same name are forgotten."""
+        self.extra[purpose] = name
+        self._estimated.clear()
+
     def set_roles(self, given: Mapping[str, Any]) -> None:
         """Change what the columns are, as the user corrected it."""
-        roles = {str(name): str(role) for name, role in dict(given.get("roles", {})).items()}
+        chosen_roles = given.get("roles", {})
+        if not isinstance(chosen_roles, dict):
+            raise BadOption("Say for each column what it is.")
+        roles = {str(name): str(role) for name, role in chosen_roles.items()}
         unknown = next((name for name in roles if name not in self.seen.columns), None)
         if unknown is not None:
             raise BadOption(f"There is no column {unknown!r} in this file.")
@@ -243,15 +251,18 @@ class Analysis:
             if settings.kind == LABELS or settings.rates is not None:
                 self.parsed(settings.rates)  # writes the file with the rates, if there is one
             commands = [command for command in all_commands(settings) if command[1] != "rates"]
+            for name in (settings.out, SHIFT, REPORT, SQL):
+                (self.folder / name).unlink(missing_ok=True)  # of other settings
             for command in commands:
                 job.begin("writing", 0)
                 jobs.run_command(command, self.folder, job)
         return [path.name for path in sorted(self.folder.iterdir()) if path.name in self.downloads(settings)]
 
     def downloads(self, settings: Settings) -> tuple[str, ...]:
-        """Names of files that may be downloaded."""
+        """Names of the files that belong to these settings."""
         changed = (settings.table,) if settings.group_changes else ()
-        return (settings.out, SHIFT, REPORT, SQL, RATES, *changed)
+        used = (RATES,) if settings.rates is not None and settings.rates.text == RATES else ()
+        return (settings.out, SHIFT, REPORT, SQL, *used, *changed)
 
     def close(self) -> None:
         """Forget the rows and remove the folder."""
@@ -265,6 +276,8 @@ def _entries(given: Any) -> dict[str, Entry]:
         return {}
     found = {}
     for one in given:
+        if not isinstance(one, dict) or "class" not in one:
+            raise BadOption("Say for each rate to which class it belongs.")
         low, high = str(one.get("low", ""))[:40], str(one.get("high", ""))[:40]
         if low.strip() or high.strip():
             found[str(one["class"])] = Entry(low, high)

@@ -53,7 +53,7 @@ class Access:
             return 403, "The request came from another page."
         if origin is None and scope["method"] not in _READING:
             return 403, "The request does not say from which page it came."
-        first = scope["path"].lstrip("/").split("/", 1)[0]
+        first = scope["path"].removeprefix("/").split("/", 1)[0]
         if not secrets.compare_digest(first.encode(), self.token.encode()):
             return 403, "The token in the address is missing or wrong. Copy the whole address from the terminal."
         return None

@@ -17,7 +17,7 @@ EXPANSION = 10
 
 _RESERVE = 256 << 20  # Bytes that stay free on the disk.
 _CHUNK = 1 << 20
-_LONGEST_NAME = 120
+_LONGEST_STEM, _LONGEST_SUFFIX = 120, 20  # Bytes; with what is added, a name stays below 255.
 
 
 class TooLarge(BadFile):
@@ -29,7 +29,9 @@ def safe_name(given: str) -> str:
     name = "".join(c if c.isprintable() else "_" for c in re.split(r"[\\/]", given)[-1]).strip()
     name = re.sub(r"^[-.~]+", "_", name)
     stem, dot, suffix = name.partition(".")
-    return f"{stem[:_LONGEST_NAME]}{dot}{suffix[-20:]}" if stem else "predictions.csv"
+    stem = stem.encode()[:_LONGEST_STEM].decode(errors="ignore")
+    suffix = suffix.encode()[-_LONGEST_SUFFIX:].decode(errors="ignore")
+    return f"{stem}{dot}{suffix}" if stem else "predictions.csv"
 
 
 def check_size(size: int, limit: int, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -124,8 +125,10 @@ class Views:
         analysis, purpose = self._find(request), request.path_params["purpose"]
         if purpose not in _PURPOSES:
             raise HTTPException(404)
-        name = await self._receive(request, analysis.folder, prefix=f"{purpose}-", taken=analysis.taken_names)
-        analysis.extra[purpose] = name
+        others = {name for other, name in analysis.extra.items() if other != purpose}
+        taken = analysis.taken_names | others
+        name = await self._receive(request, analysis.folder, prefix=f"{purpose}-", taken=taken)
+        analysis.add_file(purpose, name)
         columns = await run_in_threadpool(_columns_of, analysis.folder / name, purpose)
         return JSONResponse({"name": name, "columns": columns})
 
@@ -218,11 +221,11 @@ class Views:
         name = prefix + name if name in taken else name
         declared = request.headers.get("content-length", "0")
         uploads.check_size(int(declared) if declared.isdigit() else 0, self.max_upload, folder)
-        path = folder / name
-        path.unlink(missing_ok=True)
+        path = folder / f".{secrets.token_hex(8)}.part"  # an earlier file of this name stays until this one is complete
         await uploads.receive(request.stream(), path, self.max_upload)
         try:
             await run_in_threadpool(uploads.check_expansion, path, uploads.EXPANSION * self.max_upload)
+            path.replace(folder / name)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -302,7 +305,7 @@ async def _form(request: Request) -> dict[str, Any]:
             raise HTTPException(413, "The form is too large.")
     try:
         form = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise HTTPException(400, "The request is not JSON.") from None
     if not isinstance(form, dict):
         raise HTTPException(400, "The request is not a JSON object.")

@@ -135,7 +135,7 @@ class EstimatedRates(Rates):
         return f"{self._source()}: {self._list_by_class(texts)}; {self._remark()}"
 
     def _source(self) -> str:
-        of = "" if self.n_rows is None else f" for a batch of {self.n_rows:,} rows"
+        of = "" if self.n_rows is None else f" for a batch of {self.n_rows:,} row{'' if self.n_rows == 1 else 's'}"
         rows = f" from {self.n_validation:,} labelled rows" if self.n_validation else ""
         return f" estimated{of}{rows}"
 
