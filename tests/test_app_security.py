@@ -169,6 +169,28 @@ def test_an_upload_that_fails_keeps_the_file_that_it_would_replace(server: Serve
     assert post(server, f"{path}/exact", {"kind": "file"})[1]["answer"] == before
 
 
+def test_estimates_follow_the_validation_file_and_its_rates_are_not_offered_for_others(server: Server) -> None:
+    path, form = opened(server), {"kind": "validation", "validation_labels": "y"}
+    answers = []
+    for table in (animals(300, seed=1), animals(300, seed=2)):  # under the same name
+        server.ask(f"{path}/file/validation?name=v.csv", "POST", table.to_csv(index=False).encode())
+        answers.append(finished(server, post(server, f"{path}/exact", form)[1])["answer"]["html"])
+    assert answers[0] != answers[1]
+    written = finished(server, post(server, f"{path}/write", NUMBER)[1])["answer"]["html"]
+    assert "shift.json" in written
+    assert "rates.json" not in written
+
+
+def finished(server: Server, status: dict[str, Any]) -> dict[str, Any]:
+    """The status of a job when it has ended."""
+    for _ in range(200):
+        if status["state"] not in ("waiting", "running"):
+            return status
+        time.sleep(0.1)
+        status = json.loads(server.ask(f"/job/{status['job']}")[1])
+    raise AssertionError(status)
+
+
 def test_answers_carry_the_policy(server: Server) -> None:
     _, body, headers = server.ask(opened(server))
     policy = headers["content-security-policy"]
