@@ -1,4 +1,4 @@
-"""The page in the browser, from the choice of a file to the downloads; about 50 seconds on one core."""
+"""The page in the browser, from the choice of a file to the downloads."""
 
 from __future__ import annotations
 
