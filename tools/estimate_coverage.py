@@ -78,7 +78,7 @@ HELD_OUT = {
 
 _INSTALLED = ["sklearn_breast_cancer", "sklearn_digits"]
 _CHUNK = 50
-"""Draws with one random number generator. The same for every number of processes, so that the draws are, too."""
+"""Draws per random number generator. It does not depend on the number of processes, so neither do the draws."""
 _FEWEST_ROWS = 2  # validation rows of each class
 
 
