@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import support  # noqa: F401  # registers a loss, so that all tests of losses also run on this example
 from hypothesis import settings
 from study_support import make_plan, make_run, predictions, run_study
 
@@ -16,17 +15,20 @@ from baserate.study.findings import Findings
 from baserate.study.run import Study
 from baserate.study.runs import PredictionSet, Rules, read_run
 
-ROOT = Path(__file__).parents[1]
-
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("default")
 
-# Importing the file registers its loss, so that all tests of losses also run on this example.
-_spec = importlib.util.spec_from_file_location("hierarchical_log", ROOT / "examples" / "hierarchical_log.py")
-assert _spec is not None
-assert _spec.loader is not None
-sys.modules["hierarchical_log"] = importlib.util.module_from_spec(_spec)  # so that it is not imported a second time
-_spec.loader.exec_module(sys.modules["hierarchical_log"])
+# In this order, and before all others. If a long file came last, only one worker would be busy at the end.
+LONG_FILES = [
+    *("test_app", "test_site", "test_certificate", "test_cells", "test_commands", "test_object_stores", "test_study"),
+    *("test_report", "test_app_security", "test_kernels", "test_dask", "test_procedure_commands", "test_determinism"),
+    *("test_study_findings", "test_gallery", "test_hard_cases", "test_fuzz", "test_displays", "test_architecture"),
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import math
 import os
@@ -24,6 +25,14 @@ import baserate as br
 from baserate.cli import main
 
 Array = NDArray[np.float64]
+
+# Importing this example registers its loss, so that all tests of losses also run on it.
+_EXAMPLE = Path(__file__).parents[1] / "examples" / "hierarchical_log.py"
+_spec = importlib.util.spec_from_file_location("hierarchical_log", _EXAMPLE)
+assert _spec is not None
+assert _spec.loader is not None
+sys.modules["hierarchical_log"] = importlib.util.module_from_spec(_spec)  # so that it is not imported a second time
+_spec.loader.exec_module(sys.modules["hierarchical_log"])
 
 ALL_LOSSES = [example for cls in br.losses.registered() for example in cls.examples()]
 """Examples of every registered loss, each with a number of classes that it supports."""

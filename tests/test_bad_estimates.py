@@ -8,6 +8,7 @@ import pytest
 from tool_support import load_tool
 
 TOOL = load_tool("bad_estimates")
+message_of = load_tool("bad_calls").message_of
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("call", TOOL.CALLS, ids=lambda call: call.code)
 def test_a_mistake_has_a_message_that_says_what_to_do(call: Any, names: dict[str, Any]) -> None:
-    assert TOOL.message_of(call.code, names) == call.message
+    assert message_of(call.code, names) == call.message
 
 
 def test_there_are_many_mistakes() -> None:

@@ -76,6 +76,33 @@ def test_message_on_sparse_matrices_names_toarray() -> None:
         br.adjust(csr_array(P), R)
 
 
+def test_masked_entries_of_arguments_are_refused() -> None:
+    # NumPy converts a masked array to its data, which has any number at a masked entry.
+    def masked(values: Any, at: int) -> Any:
+        return np.ma.masked_array(values, mask=np.arange(len(values)) == at)
+
+    labels = np.arange(len(P)) % 3
+    result = br.adjust(P, R)
+    with pytest.raises(errors.BadWeights, match="sample_weight is a masked array"):
+        br.adjust(P, R, sample_weight=masked(np.ones(len(P)), 1))
+    with pytest.raises(errors.BadRates, match=r"rates are a masked array.*Rates\.between with None"):
+        br.adjust(P, masked(R, 1))
+    with pytest.raises(errors.BadLabels, match="y is a masked array"):
+        br.compare(P, masked(labels, 1), R)
+    with pytest.raises(errors.BadLabels, match="labels are a masked array"):
+        br.Rates.from_labels(masked(labels, 1))
+    with pytest.raises(errors.BadLabels, match="y_val is a masked array"):
+        br.estimate(P, probs_val=P[::-1], y_val=masked(labels, 1))
+    with pytest.raises(errors.BadLabels, match="y_labelled is a masked array"):
+        br.estimate(P, labelled=[0, 1], y_labelled=masked([0, 1], 1))
+    with pytest.raises(errors.BadOption, match="labelled is a masked array"):
+        br.estimate(P, labelled=masked([0, 1], 1), y_labelled=[0, 1])
+    with pytest.raises(errors.BadRates, match="radius is masked"):
+        br.Rates.near(R, np.ma.masked)
+    unmasked = np.ma.masked_array(R, mask=False)
+    assert np.array_equal(br.adjust(P, unmasked).shift, result.shift)
+
+
 BAD_RATES: list[tuple[Any, dict[str, Any], str]] = [
     ([0.5, 0.6, -0.1], {}, r"rate of class 2 is -0\.1; rates must be 0 or more"),
     ([0.5, np.nan, 0.5], {}, r"rate of class 1 is nan; rates must be finite"),
@@ -215,11 +242,11 @@ def test_bad_labels_are_refused() -> None:
         ([0], r"shape \(1,\), but there are 2 predictions of 3 classes"),
         ([0, 3], r"y\[1\] is 3, but the columns are numbered 0 to 2"),
         ([0, -1], r"y\[1\] is -1"),
-        (["a", "b"], r"contains <U1 values, but the columns have no names; pass column numbers"),
-        ([0.0, 1.0], r"contains float64 values"),
+        (["a", "b"], r"y contains 'a', but the columns have no names; pass column numbers"),
+        ([0.0, 0.5], r"y contains 0.5, but the columns have no names"),
         (np.eye(2), r"shape \(2, 2\), but the predictions have shape \(2, 3\)"),
         ([[1, 0, 0], [1, 1, 0]], r"row 1 of y sums to 2"),
-        ([["a"] * 3] * 2, r"must be numeric"),
+        ([["a"] * 3] * 2, r"y contains 'a'; a label matrix must be numeric"),
         ([[2, -1, 0], [1, 0, 0]], r"row 0 of y sums to 1, and its smallest entry is -1"),
         ([[1, 0, 0], [1]], r"different lengths"),
     ]:

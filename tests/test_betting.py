@@ -18,6 +18,7 @@ from baserate.estimation.draws import Draws, random_order
 from baserate.estimation.label_bounds import expected_widths
 from baserate.estimation.label_tests import LabelTests
 from baserate.estimation.labelled import estimate_from_labels
+from baserate.estimation.two_tails import two_tails
 
 tool = load_tool("betting_coverage")
 Cell = tool.Cell
@@ -91,10 +92,10 @@ def test_every_composition_of_eight_rows_is_covered(kind: str) -> None:
 
 
 @pytest.mark.parametrize("y", [[0, 0, 0, 0, 1], [0, 1, 0, 1, 1], [0, 1, 2, 0, 1]])
-def test_all_orders_of_draws_from_five_rows_cover_whatever_the_trial_shows(
+def test_all_orders_of_draws_from_five_rows_cover_whatever_the_first_stage_shows(
     y: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_SHORTEST_TRIAL", 2), ("_LONGEST_TRIAL", 2)):  # the first one or two labels
+    for name, value in (("_FEWEST_FIRST", 2), ("_MOST_FIRST", 2)):  # the first one or two labels
         monkeypatch.setattr(label_bounds, name, value)
     labels, k = np.array(y), 1 + max(y)
     predictions = (some_predictions(5, k, 4), np.eye(k)[labels], np.eye(k)[(labels + 1) % k] * 0.8 + 0.2 / k)
@@ -107,60 +108,91 @@ def test_all_orders_of_draws_from_five_rows_cover_whatever_the_trial_shows(
         assert np.mean(inside) >= confidence
 
 
-def label_tests(probs: np.ndarray, draws: Draws, labels: np.ndarray, *, trial: int, share: float) -> LabelTests:
+def label_tests(probs: np.ndarray, draws: Draws, labels: np.ndarray, *, n_first: int, share: float) -> LabelTests:
     n, k = probs.shape
     alone = Bets.without_predictions(probs.mean(axis=0), n, draws, labels)
     levels, thresholds = np.full(k, 0.1), np.full(k, np.log(20))
-    by_bets, in_trial = (1 - share) * levels, np.full(k, trial > 0)
+    by_bets, has_first = (1 - share) * levels, np.full(k, n_first > 0)
     bets = Bets.of(probs, draws, labels)
-    return LabelTests(bets, alone, labels, trial, 0.75, thresholds, by_bets, share * levels, in_trial)
+    return LabelTests(bets, alone, labels, n_first, 0.75, thresholds, by_bets, share * levels, has_first)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_expected_joint_wealth_after_the_trial_is_exactly_1(sign: int) -> None:
+def test_the_expected_joint_wealth_after_the_first_stage_is_exactly_1(sign: int) -> None:
     labels, totals, wealth = np.array([0, 1, 2, 0, 1, 1]), np.array([2.0, 3.0, 1.0]), []
     for rows in permutations(range(6), 3):
-        one = label_tests(some_predictions(6, 3, 0), in_this_order(rows), labels[list(rows)], trial=2, share=0.5)
-        with_help = one.bets.log_wealth(totals, one.bets.sizes(one.thresholds, sign), sign)
-        wealth.append(np.exp(one._joint_wealth(totals, with_help, one.alone.sizes(one.thresholds, sign), sign)))
+        one = label_tests(some_predictions(6, 3, 0), in_this_order(rows), labels[list(rows)], n_first=2, share=0.5)
+        wealth.append(np.exp(one._joint_wealth(totals, sign)))
     np.testing.assert_allclose(np.mean(wealth, axis=0), 1.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_bisection_finds_the_ends_of_what_a_scan_of_all_totals_accepts(seed: int, share: float) -> None:
+def test_ends_are_those_of_a_scan_of_all_totals(seed: int, share: float) -> None:
     rng = np.random.default_rng(seed)
     n, m, k = 120, 40, 3
     probs, labels = some_predictions(n, k, seed), rng.integers(0, k, m)
     strata = rng.integers(0, 2, n) if seed == 0 and share == 0 else None
     draws = random_order(rng.permutation(n)[:m], strata)
-    one = label_tests(probs, draws, labels, trial=10 if seed % 2 else 0, share=share)
+    one = label_tests(probs, draws, labels, n_first=10 if seed % 2 else 0, share=share)
     low, high = one.counts()
     counts, every = np.bincount(labels, minlength=k), np.ones(k, dtype=bool)
     scanned = [(counts + extra).astype(float) for extra in range(n - m + 1)]
     too_low, too_high = (np.array([one._rejecting(sign)(totals, every) for totals in scanned]) for sign in (1, -1))
     assert (np.diff(too_low.astype(int), axis=0) <= 0).all()
     assert (np.diff(too_high.astype(int), axis=0) >= 0).all()
+    if share > 0:
+        by_both = [[one._by_both_tails(totals, totals, sign, every) for totals in scanned] for sign in (1, -1)]
+        too_low, too_high = too_low | by_both[0], too_high | by_both[1]
+    np.testing.assert_array_equal([one.accepts(totals) for totals in scanned], ~np.asarray(too_low | too_high))
     for j in range(k):
         accepted = np.flatnonzero(~too_low[:, j] & ~too_high[:, j]) + counts[j]
         assert (low[j], high[j]) == (accepted.min(), accepted.max())
 
 
 def test_useless_predictions_cost_little_and_adversarial_ones_help_after_calibration() -> None:
-    for kind, at_most in (("useless", 1.06), ("adversarial", 0.95)):
+    for kind, at_most in (("useless", 1.02), ("adversarial", 0.9)):
         found = tool.simulate(Cell(2, 20000, 200, "equal", kind), 10)
         assert found.width < at_most * found.counted_width
 
 
-def test_predictions_that_say_nothing_give_the_exact_hypergeometric_interval() -> None:
-    n, m, x, tail = 500, 100, 17, 0.025
+def p_value_with_both_tails(x: int, total: int, n: int, m: int) -> float:
+    """The probability of a count whose smaller tail is at most as probable as that of x, by enumeration."""
+    counts = np.arange(m + 1)
+    below, above = hypergeom.cdf(counts, n, total, m), hypergeom.sf(counts - 1, n, total, m)
+    scores = np.minimum(below, above)
+    return float(hypergeom.pmf(counts[scores <= scores[x] * (1 + 1e-9)], n, total, m).sum())
+
+
+@pytest.mark.parametrize(("n", "m", "x"), [(500, 100, 17), (500, 100, 50), (60, 20, 0), (61, 7, 3), (300, 150, 149)])
+def test_predictions_that_say_nothing_give_the_exact_interval_with_both_tails(n: int, m: int, x: int) -> None:
     y = np.arange(m) < x
-    rates = estimate_from_labels(np.full(n, 0.2), np.arange(m), y)
-    totals = np.arange(n + 1)
-    below, above = hypergeom.sf(x - 1, n, totals, m), hypergeom.cdf(x, n, totals, m)
-    possible = totals[(below > tail) & (above > tail)]
-    low, high = rates.bounds()
-    np.testing.assert_allclose([low[1] * n, high[1] * n], [possible.min(), possible.max()])
+    low, high = estimate_from_labels(np.full(n, 0.2), np.arange(m), y).bounds()
+    possible = [total for total in range(x, n - m + x + 1) if p_value_with_both_tails(x, total, n, m) > 0.05]
+    np.testing.assert_allclose([low[1] * n, high[1] * n], [possible[0], possible[-1]])
+
+
+@pytest.mark.parametrize(("near", "far"), [(1.0, 1.0), (1.7, 0.4), (0.2, 3.0)])
+def test_two_tails_are_a_p_value_for_any_weights_and_bound_it_for_all_totals_between(near: float, far: float) -> None:
+    m, n = 9, 14
+    counts = np.arange(m + 1)
+    for total in range(m + n + 1):
+        found = np.array([two_tails(int(x), (total, total), far / near, m, n) for x in counts])
+        probabilities = hypergeom.pmf(counts, m + n, total, m)
+        for level in (0.02, 0.1, 0.3):
+            # The other end is tested with the counts of the other rows.
+            other = np.array([two_tails(int(m - x), (m + n - total,) * 2, near / far, m, n) for x in counts])
+            assert probabilities[(found <= level) | (other <= level)].sum() <= level * (1 + 1e-9)
+            assert (found[hypergeom.cdf(counts, m + n, total, m) <= near / (near + far) * level] <= level).all()
+        for x in range(m + 1):
+            assert two_tails(x, (total, max(total - 3, 0)), far / near, m, n) >= found[x] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [10**4, 10**7])
+def test_two_tails_find_the_count_that_is_as_improbable_among_millions_of_rows(n_rows: int) -> None:
+    # If half of the rows are of the class, 40 and 60 of 100 labels are equally improbable.
+    near = float(hypergeom(n_rows, n_rows // 2, 100).cdf(40))
+    assert two_tails(40, (n_rows // 2, n_rows // 2), 1.0, 100, n_rows - 100) == pytest.approx(2 * near, rel=1e-5)
 
 
 def test_bounds_contain_the_estimate_and_what_the_labels_leave_possible() -> None:
@@ -231,6 +263,17 @@ def test_simulated_sets_contain_the_rates_and_are_narrow(cell: tool.Cell, narrow
     found = tool.simulate(cell, 40)
     assert not tool.is_too_low(found.coverage, 40)
     assert found.width < narrower * found.counted_width
+
+
+@pytest.mark.parametrize("stratify", [None, "predicted"])
+def test_the_simulation_counts_the_same_draws_with_and_without_widths(
+    stratify: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "CONFIDENCE", 0.05)
+    cell = Cell(2, 200, 50, "equal", "bad", stratify)
+    found = [tool.draws_of(cell, 50, seed=1, chunk=0, with_widths=with_widths) for with_widths in (True, False)]
+    assert found[0].covered == found[1].covered < 50
+    assert found[1].measured < found[0].measured == 50
 
 
 @pytest.mark.stress

@@ -379,6 +379,8 @@ def test_one_column_of_a_dataframe_is_adjusted_and_the_others_are_kept(make: Any
 def test_there_is_no_dataframe_where_none_was_passed() -> None:
     with pytest.raises(BaserateError, match=r"there is no dataframe.*apply\(dataframe, whole=True\)"):
         _ = br.adjust(pd.Series(P), 0.2).frame
+    with pytest.raises(BaserateError, match=r"there is no dataframe: .* are in probs \(Series\)"):
+        _ = br.adjust(pd.Series(P), 0.2).frame
     with pytest.raises(
         BadOption, match="whole= is for a dataframe in memory, in Spark or in Ray, or for a query, but new_probs"
     ):

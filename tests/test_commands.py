@@ -344,6 +344,13 @@ def test_equals_sign_after_an_option_without_a_value_is_left_out() -> None:
     assert message == "pass --out, or --out=... (see --out)"
 
 
+def test_text_of_the_user_in_a_message_stays_as_it_is() -> None:
+    given = "the file 'my out' isn't \"an out\", and pass out='x' or out"
+    assert respell(given, [Option("out")], as_command_line) == (
+        "the file 'my out' isn't \"an out\", and pass --out='x' or --out"
+    )
+
+
 def test_classes_can_be_named_for_every_command_that_takes_rates(folder: Path) -> None:
     options = ("in.csv", "--columns", "p_*", "--classes", "a,b,c", "--json")
     for arguments in (

@@ -1,4 +1,4 @@
-"""Keep the old shift, fit again, or do nothing: the figures, the levels of a series, the display and the messages."""
+"""Keep the fixed shift, fit again, or do nothing: the figures, the levels of a series, the display and the messages."""
 
 from __future__ import annotations
 
@@ -159,13 +159,16 @@ def grouped() -> Any:
     ("call", "message"),
     [
         (lambda result: br.drift(result, []), "batches is empty"),
-        (lambda result: br.drift(result, [([0.2], 0.3)]), "batch 1 must be a tuple"),
+        (lambda result: br.drift(result, None), "batches must be a list of .*, not NoneType"),
+        (lambda result: br.drift(result, {"May": ([0.2], 0.3)}), "batches must be a list of .*, not dict"),
+        (lambda result: br.drift(result, [([0.2], 0.3)]), r"batch 1 must be a tuple .*, not a tuple of 2"),
         (lambda result: br.drift(result, [{"probs": [0.2]}]), "batch 1 has no rates"),
         (lambda result: br.drift(result, [{"probs": [0.2], "rates": 0.3, "loss": "log"}]), "unexpected entry 'loss'"),
         (lambda result: br.drift("shift.json", [("a", [0.2], 0.3)]), "must be an adjustment, not str"),
         (lambda result: br.drift(result, [("a", [0.2], 0.3)], confidence=2), "confidence must be a number between"),
         (lambda result: br.drift(result, [("a", [0.2], 0.3)], tolerance=-1), "tolerance must be 0 or a positive numb"),
-        (lambda result: br.drift(result, [("a", [0.2], 0.3)], first=0), "first must be a whole number above 0"),
+        (lambda result: br.drift(result, [("a", [0.2], 0.3)], first=0), "first must be a whole number from 1 to"),
+        (lambda result: br.drift(result, [("a", [0.2], 0.3)], first=10**200), "first must be a whole number from 1 to"),
         (lambda result: br.drift(result, [("a", [0.2], br.Rates.by("g", {"x": 0.1}))]), "these are rates per group"),
         (lambda result: br.drift(grouped(), [("a", [0.2], 0.3)]), "has a shift per group"),
     ],
@@ -173,6 +176,12 @@ def grouped() -> Any:
 def test_messages(call: Any, message: str) -> None:
     with pytest.raises(br.BaserateError, match=message):
         call(br.adjust([0.1, 0.4, 0.7, 0.9], 0.25))
+
+
+def test_a_fit_that_zeros_make_impossible_is_named_so() -> None:
+    text = str(br.drift(br.adjust([0.1, 0.4, 0.7, 0.9], 0.25), [("a", [0.0, 0.0, 0.0], 0.5)]))
+    assert "A new fit is impossible where zeros in the predictions do not allow the rates." in text
+    assert text.splitlines()[-1].split()[-2] == "impossible"
 
 
 def test_an_error_names_its_batch() -> None:

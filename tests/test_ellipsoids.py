@@ -8,11 +8,14 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 import baserate as br
-from baserate.errors import BadRates, InfeasibleRates
+from baserate.errors import BadRates, BaserateError, InfeasibleRates
 from baserate.rates.ellipsoids import Ellipsoid
 
 Array = NDArray[Any]
@@ -113,8 +116,6 @@ def test_predictions_whose_mean_lies_in_the_ellipsoid_stay_as_they_are() -> None
 
 
 def test_names_put_the_matrix_in_the_order_of_the_columns() -> None:
-    import pandas as pd
-
     p, centre, root = random_problem(4, k=3)
     covariance = root @ root.T
     expected = br.adjust(p, br.Rates.near(centre, 0.8, metric=covariance)).probs
@@ -220,22 +221,188 @@ def test_samples_of_one_class_and_samples_that_never_vary() -> None:
         (-np.eye(3), "negative variance"),
         (np.full((3, 3), np.nan), "not finite"),
         (["a", "b", "c"], "matrix of numbers"),
+        (COVARIANCE + 0j, "has dtype complex128; take the real part"),
+        (COVARIANCE.astype(str), "has dtype <U32"),
+        (np.ma.masked_array(COVARIANCE, mask=np.eye(3)), "metric is a masked array"),
+        (pd.DataFrame(COVARIANCE, columns=list("aab")), "classes contains 'a' more than once"),
     ],
 )
 def test_bad_matrices_are_refused(metric: Any, message: str) -> None:
-    with pytest.raises(BadRates, match=message):
+    with pytest.raises(BaserateError, match=message):
         br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=metric)
+
+
+def as_tables(values: Array, names: list[Any]) -> dict[str, Any]:
+    """Dataframes of several libraries."""
+    columns = dict(zip(names, values.T, strict=True))
+    return {"pandas": pd.DataFrame(columns), "polars": pl.DataFrame(columns), "pyarrow": pa.table(columns)}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_matrices_in_dataframes_are_matched_by_name(library: str) -> None:
+    expected = br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=COVARIANCE, classes=["a", "b", "c"])
+    order = [2, 0, 1]
+    matrix = as_tables(COVARIANCE[np.ix_(order, order)], ["c", "a", "b"])[library]
+    for found in (
+        br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=matrix, classes=["a", "b", "c"]),
+        br.Rates.near({"a": 0.2, "b": 0.3, "c": 0.5}, 1.0, metric=matrix),
+        br.Rates.near(pd.Series({"a": 0.2, "b": 0.3, "c": 0.5}), 1.0, metric=matrix),
+        br.Rates.near([0.5, 0.2, 0.3], 1.0, metric=matrix).on(("a", "b", "c"), 3),
+    ):
+        assert found.classes == ("a", "b", "c")
+        np.testing.assert_array_equal(found.covariance, expected.covariance)
+    with pytest.raises(BadRates, match="of metric are 'c', 'a', 'b', but the classes are 'x', 'y', 'z'"):
+        br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=matrix, classes=["x", "y", "z"])
+
+
+def test_rows_and_columns_of_a_pandas_matrix_may_have_different_orders() -> None:
+    expected = br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=COVARIANCE).covariance
+    names = pd.Index(["a", "b", "c"])
+    frame = pd.DataFrame(COVARIANCE, names, names).loc[["b", "c", "a"]]
+    found = br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=frame, classes=["a", "b", "c"])
+    np.testing.assert_array_equal(found.covariance, expected)
+    with pytest.raises(BadRates, match="the rows of metric are 'b', 'c', 'x', but the classes are 'a', 'b', 'c'"):
+        br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=frame.rename(index={"a": "x"}))
+
+
+def test_names_in_the_index_or_the_columns_of_a_matrix_are_enough() -> None:
+    rates = {"a": 0.2, "b": 0.3, "c": 0.5}
+    expected = br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=COVARIANCE, classes=["a", "b", "c"])
+    order, names = [2, 0, 1], ["c", "a", "b"]
+    matrix = COVARIANCE[np.ix_(order, order)]
+    for frame in (pd.DataFrame(matrix, index=names), pd.DataFrame(matrix, columns=names)):
+        for found in (
+            br.Rates.near(rates, 1.0, metric=frame),
+            br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=frame, classes=["a", "b", "c"]),
+            br.Rates.near([0.5, 0.2, 0.3], 1.0, metric=frame).on(("a", "b", "c"), 3),
+        ):
+            np.testing.assert_array_equal(found.covariance, expected.covariance)
+    with pytest.raises(BadRates, match="the rows of metric are 'x', 'y', 'z', but the classes are 'a', 'b', 'c'"):
+        br.Rates.near(rates, 1.0, metric=pd.DataFrame(COVARIANCE, index=["x", "y", "z"]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "shape"),
+    [(pd.DataFrame(), r"\(0, 0\)"), (np.ones(2), r"\(2,\)"), (np.ones((2, 3)), r"\(2, 3\)"), (2.0, r"\(\)")],
+)
+def test_a_matrix_must_have_as_many_rows_as_columns(metric: Any, shape: str) -> None:
+    with pytest.raises(BadRates, match=f"^metric has shape {shape}; pass a matrix of shape"):
+        br.Rates.near({"a": 0.5, "b": 0.5}, 1, metric=metric)
+
+
+def test_a_default_index_numbers_the_classes_in_the_order_of_the_rates() -> None:
+    matrix = pd.DataFrame(COVARIANCE)
+    for rates in ([0.2, 0.3, 0.5], {"a": 0.2, "b": 0.3, "c": 0.5}, pd.Series({"a": 0.2, "b": 0.3, "c": 0.5})):
+        found = br.Rates.near(rates, 1.0, metric=matrix).on(("a", "b", "c"), 3)
+        np.testing.assert_allclose(found.covariance, COVARIANCE, atol=1e-15)
+    named = br.Rates.near([0.2, 0.3, 0.5], 1.0, metric=matrix, classes=["a", "b", "c"])
+    np.testing.assert_allclose(named.covariance, COVARIANCE, atol=1e-15)
+    by_number = br.Rates.near({2: 0.2, 1: 0.3, 0: 0.5}, 1.0, metric=matrix)
+    np.testing.assert_allclose(by_number.on((0, 1, 2), 3).covariance, COVARIANCE, atol=1e-15)
+
+
+@pytest.mark.parametrize("rates", [{"a": 0.2, "b": 0.3, "c": 0.5}, pd.Series({"a": 0.2, "b": 0.3, "c": 0.5})])
+def test_the_order_of_a_matrix_without_names_must_be_clear(rates: Any) -> None:
+    with pytest.raises(BadRates, match=r"the rows of metric have the order of the rates; .* leave out classes="):
+        br.Rates.near(rates, 1.0, metric=COVARIANCE, classes=["c", "b", "a"])
+    with pytest.raises(BadRates, match="pass the rates of all 3 classes"):
+        br.Rates.near(rates[["a", "b"]] if isinstance(rates, pd.Series) else {"a": 0.2}, 1.0, metric=COVARIANCE)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_draws_in_dataframes_are_matched_by_name(library: str) -> None:
+    draws = np.random.default_rng(0).dirichlet([20, 30, 50], size=200)
+    table = as_tables(draws, ["a", "b", "c"])[library]
+    assert br.Rates.from_samples(table).classes == ("a", "b", "c")
+    found = br.Rates.from_samples(table, classes=["c", "a", "b"])
+    assert found.classes == ("c", "a", "b")
+    np.testing.assert_allclose(found.estimate(), draws.mean(axis=0)[[2, 0, 1]])
+    with pytest.raises(BadRates, match="the columns of draws are 'a', 'b', 'c', but the classes are 'x', 'y', 'z'"):
+        br.Rates.from_samples(table, classes=["x", "y", "z"])
+
+
+DRAWS_OF_ILL = np.random.default_rng(0).beta(2, 8, size=200)
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        DRAWS_OF_ILL,
+        DRAWS_OF_ILL[:, None],
+        pd.Series(DRAWS_OF_ILL),
+        pd.DataFrame(DRAWS_OF_ILL),
+        pd.DataFrame(DRAWS_OF_ILL)[0],
+        pl.Series(DRAWS_OF_ILL),
+    ],
+    ids=["array", "matrix", "Series", "dataframe", "column 0", "polars"],
+)
+def test_a_column_of_draws_without_a_name_is_of_the_second_of_two_classes(draws: Any) -> None:
+    mean = DRAWS_OF_ILL.mean()
+    for classes in (None, ["ill", "well"], [0, 1]):
+        np.testing.assert_allclose(br.Rates.from_samples(draws, classes=classes).estimate(), [1 - mean, mean])
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        pd.Series(DRAWS_OF_ILL, name="ill"),
+        pd.DataFrame({"ill": DRAWS_OF_ILL}),
+        pl.DataFrame({"ill": DRAWS_OF_ILL}),
+        pa.table({"ill": DRAWS_OF_ILL}),
+    ],
+    ids=["Series", "pandas", "polars", "pyarrow"],
+)
+def test_a_column_of_draws_with_a_name_is_of_the_class_with_this_name(draws: Any) -> None:
+    mean = DRAWS_OF_ILL.mean()
+    rates = br.Rates.from_samples(draws)
+    assert str(rates).startswith(f"Rates from 200 draws: ill {mean:.4g}; ")
+    assert f"ill {mean:.4g}" in rates._repr_html_()
+    for order in (("ill", "well"), ("well", "ill")):
+        expected = [mean if name == "ill" else 1 - mean for name in order]
+        np.testing.assert_allclose(br.Rates.from_samples(draws, classes=list(order)).estimate(), expected)
+        np.testing.assert_allclose(rates.on(order, 2).estimate(), expected)
+        probs = pd.DataFrame(np.random.default_rng(1).dirichlet([2, 2], 100), columns=list(order))
+        both = br.Rates.from_samples(np.column_stack([DRAWS_OF_ILL, 1 - DRAWS_OF_ILL]), classes=["ill", "well"])
+        pd.testing.assert_frame_equal(br.adjust(probs, rates).frame, br.adjust(probs, both).frame)
+    with pytest.raises(BadRates, match=r"the column of draws is 'ill', but the classes are 'Ill', 'Well'"):
+        br.Rates.from_samples(draws, classes=["Ill", "Well"])
+    with pytest.raises(BadRates, match=r"'ill' is not among the classes 'Ill', 'Well'"):
+        rates.on(("Ill", "Well"), 2)
+
+
+def test_draws_of_a_class_that_are_all_one_need_the_name_of_the_other_class() -> None:
+    draws = pd.Series(np.ones(50), name="ill")
+    np.testing.assert_array_equal(br.Rates.from_samples(draws, classes=["ill", "well"]).estimate(), [1.0, 0.0])
+    with pytest.raises(BadRates, match="all draws of 'ill' are 1; pass classes= with the names of both classes"):
+        br.Rates.from_samples(draws)
+
+
+def test_a_message_about_too_few_draws_names_the_number_that_is_enough() -> None:
+    draws = np.random.default_rng(0).dirichlet([2, 8], 100)
+    for confidence in (0.3, 0.5, 0.9, 0.95, 0.96):
+        for m in range(1, 100):
+            try:
+                br.Rates.from_samples(draws[:m], confidence)
+            except BadRates as error:
+                least = int(str(error).rsplit(maxsplit=1)[-1])
+                assert m < least
+            else:
+                assert m >= least
+                break
 
 
 @pytest.mark.parametrize(
     ("draws", "message"),
     [
-        (np.ones((1, 3)) / 3, "one row per draw"),
+        (np.ones((1, 3)) / 3, "1 draw is too few for a confidence of 0.95; pass at least 19"),
+        (np.ones((50, 2, 2)), "one row per draw"),
         (np.ones((50, 3)), "does not sum to 1"),
         (np.full((50, 3), np.nan), "not finite"),
         (np.tile([1.2, -0.2], (50, 1)), "below 0"),
         (np.ones((10, 2)) / 2, "too few"),
         ([["a", "b"]], "must be numbers"),
+        (np.full((50, 2), 0.5 + 0j), "has dtype complex128; take the real part"),
+        (np.ma.masked_array(np.full((50, 2), 0.5), mask=np.arange(100) == 7), "draws is a masked array"),
     ],
 )
 def test_bad_draws_are_refused(draws: Any, message: str) -> None:

@@ -11,15 +11,20 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import baserate as br
+from baserate.engines import open_rows
 from baserate.errors import AssumptionRefuted, BadFile, BadLabels, BadRates
+from baserate.estimation.batch import Batch
 from baserate.estimation.calibration import calibrated, logarithms
-from baserate.estimation.exact import clopper_pearson, exact_bounds
+from baserate.estimation.exact import exact_bounds
 from baserate.estimation.moments import nearest_in_simplex
+from baserate.estimation.shares import largest_misfit
+from baserate.estimation.validation import row_model
+from baserate.inputs.reading import Reading
+from baserate.inputs.row_source import RowSource
 
 Array = NDArray[Any]
 NAMES = ["ant", "bee", "cat"]
@@ -114,6 +119,36 @@ def test_rates_that_no_class_rates_explain_are_refuted() -> None:
             br.estimate(0.1 + 0.8 * p_new, probs_val=0.1 + 0.8 * p_val, y_val=y_val, method=method)
 
 
+@pytest.mark.parametrize("method", ["moments", "exact"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_equal_predictions_are_refuted_if_those_of_the_validation_data_are_spread(k: int, method: str) -> None:
+    p_val, y_val, p_new, _ = shifted(0, np.full(k, 1 / k))
+    for row in p_new[np.random.default_rng(1).integers(len(p_new), size=20)]:
+        with pytest.raises(AssumptionRefuted):
+            br.estimate(np.tile(row, (500, 1)), probs_val=p_val, y_val=y_val, method=method)
+
+
+def test_the_message_about_the_spread_names_the_predictions_and_both_shares() -> None:
+    p_val, y_val, _, _ = shifted(0, [0.5, 0.5])
+    middle = float(np.quantile(p_val[:, 1], 0.45))
+    with pytest.raises(AssumptionRefuted, match=r"100 % of the batch .* for class 1, but no class .* more than") as one:
+        br.estimate(np.full(500, middle), probs_val=p_val[:, 1], y_val=y_val)
+    assert one.value.p_value is not None
+    assert one.value.p_value < 0.001
+    extremes = p_val[np.abs(p_val[:, 1] - 0.5) > 0.4]  # no doubtful predictions, which every class has
+    with pytest.raises(AssumptionRefuted, match="p-value"):
+        br.estimate(np.tile(extremes, (20, 1)), probs_val=p_val, y_val=y_val)
+
+
+def test_the_test_of_the_spread_rarely_refutes_label_shift() -> None:
+    rng, refuted = np.random.default_rng(0), 0
+    for seed in range(300):
+        p_val, y_val, p_new, _ = shifted(seed, rng.dirichlet(np.ones(3)), n_validation=60, n=40)
+        batch = Batch.of(open_rows(RowSource(probs=p_new)), row_model(3, Reading()))
+        refuted += largest_misfit(batch, logarithms(p_val), y_val).p_value < 0.05
+    assert refuted <= 300 * 0.05
+
+
 def test_classes_without_validation_rows_may_have_any_rate() -> None:
     p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
     seen = y_val != 2
@@ -127,7 +162,7 @@ def test_classes_without_validation_rows_may_have_any_rate() -> None:
 def test_another_batch_is_refused() -> None:
     p_val, y_val, p_new, _ = shifted(0, [0.2, 0.3, 0.5])
     rates = br.estimate(p_new, probs_val=p_val, y_val=y_val)
-    with pytest.raises(BadRates, match="batch of 1,500 rows, but there are 600"):
+    with pytest.raises(BadRates, match="batch of 1,500 rows, but are used for 600"):
         br.adjust(p_val, rates)
     other = shifted(1, [0.7, 0.2, 0.1])[2]
     with pytest.raises(BadRates, match="estimated for other predictions"):
@@ -307,15 +342,6 @@ def test_groups_with_rates_of_several_kinds_state_what_is_assumed_about_each() -
         assert clause in result.certificate.condition
 
 
-def test_clopper_pearson_agrees_with_scipy() -> None:
-    for x, n in ((0, 20), (3, 20), (20, 20)):
-        interval = stats.binomtest(x, n).proportion_ci(0.9, method="exact")
-        low, high = clopper_pearson(np.array([float(x)]), np.array([float(n)]), 0.1)
-        np.testing.assert_allclose([low[0], high[0]], [interval.low, interval.high], atol=1e-12)
-    low, high = clopper_pearson(np.zeros(1), np.zeros(1), 0.1)
-    assert (low[0], high[0]) == (0, 1)
-
-
 def test_exact_bounds_of_perfect_predictions_are_nearly_the_predicted_rates() -> None:
     y = np.repeat([0, 1], [50_000, 50_000])
     found = exact_bounds(np.array([300_000.0, 700_000.0]), y, y, 0.95)
@@ -337,6 +363,29 @@ def test_the_nearest_rates_of_the_simplex_agree_with_a_quadratic_program() -> No
         distance = cp.sum_squares(np.linalg.pinv(root) @ (t - centre))
         cp.Problem(cp.Minimize(distance), [t >= 0, cp.sum(t) == 1]).solve(solver="CLARABEL")
         np.testing.assert_allclose(rates, t.value, atol=1e-3)
+
+
+def test_a_classifier_says_where_the_advice_of_a_refusal_is_to_be_passed() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=600)
+    x = rng.normal(size=(600, 2)) + y[:, None]
+    model = br.AdjustedClassifier(LogisticRegression(), estimate=True).fit(x, y)
+    with pytest.raises(AssumptionRefuted) as caught:
+        model.adapt(np.ones((500, 2)))
+    assert "adapt(X, rates)" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("share", [0.001, 0.999])
+def test_a_share_that_leaves_a_class_without_rows_is_an_error_about_estimate(share: float) -> None:
+    x, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+    with pytest.raises(br.BaserateError, match=r"estimate is 0.\d+, so that [01] of 40 rows"):
+        br.AdjustedClassifier(LogisticRegression(), estimate=share).fit(x, y)
+
+
+def test_too_many_classes_for_covariance_matrices_are_refused() -> None:
+    p = np.full((500, 500), 1 / 500)
+    with pytest.raises(br.BaserateError, match=r"500 classes, but .* at most 400; label a few random rows"):
+        br.estimate(p, probs_val=p.copy(), y_val=np.arange(500))
 
 
 @pytest.mark.parametrize("estimate", [True, 0.3])

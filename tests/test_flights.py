@@ -29,8 +29,13 @@ def data(example: Any) -> Any:
     return example.flights()
 
 
-def test_the_tables_of_the_page_have_the_stated_order(example: Any, data: Any) -> None:
-    for table in (example.same_flights(data), example.other_flights(data)):
+@pytest.fixture(scope="module")
+def same_flights(example: Any, data: Any) -> Any:
+    return example.same_flights(data)
+
+
+def test_the_tables_of_the_page_have_the_stated_order(example: Any, data: Any, same_flights: Any) -> None:
+    for table in (same_flights, example.other_flights(data)):
         for column in ("log loss", "Brier score"):
             loss = table[column].astype(float)
             predicted, overall, day, *_, all_three, placebo = loss
@@ -39,9 +44,9 @@ def test_the_tables_of_the_page_have_the_stated_order(example: Any, data: Any) -
             assert predicted - all_three > 4 * (predicted - overall)
 
 
-def test_the_page_shows_the_printed_tables(example: Any, data: Any) -> None:
+def test_the_page_shows_the_printed_tables(example: Any, same_flights: Any) -> None:
     page = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
-    printed = example.as_markdown(example.same_flights(data)).splitlines()
+    printed = example.as_markdown(same_flights).splitlines()
     shown = [line for line in page.splitlines() if line.startswith("| ")]
     for line in printed[2:]:
         name, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))

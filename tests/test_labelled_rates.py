@@ -201,6 +201,16 @@ def test_estimates_from_unequally_sampled_strata_are_weighted() -> None:
     assert estimate_from_labels(np.full(N, 0.5), drawn, y[drawn.rows]).estimate()[1] < 0.1
 
 
+@pytest.mark.parametrize("dtype", [np.float32, object])
+def test_integers_of_other_dtypes_are_labels_and_row_numbers(dtype: Any) -> None:
+    expected = estimate_from_labels(PROBS, ROWS, Y[ROWS])
+    np.testing.assert_array_equal(estimate_from_labels(PROBS, ROWS, Y[ROWS].astype(dtype)).bounds(), expected.bounds())
+    objects = estimate_from_labels(PROBS, ROWS.astype(object), Y[ROWS])
+    np.testing.assert_array_equal(objects.bounds(), expected.bounds())
+    table = br.compare(PROBS, Y.astype(dtype), [0.3, 0.3, 0.4])
+    assert str(table) == str(br.compare(PROBS, Y, [0.3, 0.3, 0.4]))
+
+
 Call = Callable[[], object]
 BAD: list[tuple[Call, type[Exception], str]] = [
     (lambda: estimate_from_labels(PROBS, [], []), BadOption, "labelled is empty; label at least one row"),
@@ -216,14 +226,20 @@ BAD: list[tuple[Call, type[Exception], str]] = [
     (lambda: estimate_from_labels(FRAME.set_axis(["a"] * N), ["a"], ["cat"]), BadOption, "the same label for several"),
     (lambda: estimate_from_labels(PROBS, ROWS, Y), BadLabels, "400 labels, but labelled has 100 rows.* all rows"),
     (lambda: estimate_from_labels(PROBS, ROWS, np.eye(3)[Y[ROWS]]), BadLabels, r"has shape \(100, 3\), but"),
-    (lambda: estimate_from_labels(FRAME, [0, 1], ["cat", "cow"]), BadLabels, "y_labelled has wrong labels: .*'cow'"),
+    (lambda: estimate_from_labels(FRAME, [0, 1], ["cat", "cow"]), BadLabels, "y_labelled contains 'cow', which is not"),
+    (lambda: estimate_from_labels(PROBS, [0, 1], [0, np.inf]), BadLabels, r"y_labelled\[1\] is inf, but the columns"),
+    (lambda: estimate_from_labels(PROBS, [0, 1], [0, 0.5]), BadLabels, "y_labelled contains 0.5, but the columns have"),
     (lambda: estimate_from_labels(PROBS, [0, 1], [0, 3]), BadLabels, "columns are numbered 0 to 2"),
     (lambda: estimate_from_labels(PROBS, [0, 1], [0, np.nan]), BadLabels, r"y_labelled\[1\] is NaN"),
     (lambda: estimate_from_labels(FRAME, [0, 1], ["cat", None]), BadLabels, r"y_labelled\[1\] is None"),
     (lambda: estimate_from_labels(PROBS, np.isin(np.arange(N), ROWS) * 1, Y[ROWS]), BadOption, r"mask\.astype\(bool\)"),
     (lambda: estimated(confidence=95), BadOption, "confidence must be a number between 0 and 1"),
     (lambda: estimated(probs_val=PROBS), BadOption, "validation data needs both probs_val= and y_val="),
-    (lambda: estimated(probs_val=PROBS, y_val=Y + 1), BadLabels, "y_val: .* columns are numbered 0 to 2"),
+    (
+        lambda: estimated(probs_val=PROBS, y_val=Y + 1),
+        BadLabels,
+        r"y_val\[.*\] is .*, but the columns are numbered 0 to 2",
+    ),
     (lambda: estimate_from_labels(PROBS + 1, ROWS, Y[ROWS]), BadProbabilities, "do not sum to 1"),
     (lambda: estimate_from_labels("missing.parquet", ROWS, Y[ROWS]), BadProbabilities, "probs_new is in a file"),
     (lambda: estimate_from_labels(PROBS[:50], br.draw_rows(PROBS, 9), [0] * 9), BadOption, "drawn from 400 rows"),
@@ -232,9 +248,16 @@ BAD: list[tuple[Call, type[Exception], str]] = [
     (lambda: br.draw_rows(PROBS, 10, stratify="site"), BadOption, "must be 'predicted', the name of a column"),
     (lambda: br.draw_rows(PROBS, 10, stratify=[1, 2]), BadOption, r"one value for each of the 400 rows, but has shape"),
     (lambda: br.draw_rows(PROBS, 10, stratify=Y), BadOption, "3 strata of stratify= need at least 24 labels"),
+    (lambda: br.draw_rows(PROBS, 5, stratify=[0] * N), BadOption, "1 stratum of stratify= needs at least 8 labels"),
+    (lambda: br.draw_rows(PROBS, 10, stratify=[[1], [2, 3]]), BadOption, "stratify must have one value for each row"),
+    (lambda: br.draw_rows(PROBS[:1], 2), BadOption, "probs_new has only 1 row$"),
+    (lambda: estimate_from_labels(PROBS, [7], [0, 1]), BadLabels, "has 2 labels, but labelled has 1 row;"),
+    (lambda: estimate_from_labels(PROBS, [7, 8], [0]), BadLabels, "has 1 label, but labelled has 2 rows;"),
+    (lambda: estimate_from_labels(PROBS, [True], [0]), BadOption, "labelled is a mask for 1 row, but"),
+    (lambda: br.estimate(PROBS, probs_val=PROBS[:1], y_val=[0, 1]), BadLabels, "but probs_val has 1 row$"),
     (lambda: br.draw_rows(PROBS, 10, random_state="x"), BadOption, "random_state must be a whole number"),
     (lambda: br.adjust(PROBS[:300], estimated()), BadRates, "estimated for a batch of 400 rows, but are used for 300"),
-    (lambda: br.adjust(PROBS, estimated(), sample_weight=Y + 1.0), BadRates, "counted by their weights"),
+    (lambda: br.adjust(PROBS, estimated(), sample_weight=Y + 1.0), BadRates, r"leave sample_weight= out"),
     (lambda: estimated().bounds(500), BadRates, "estimated for a batch of 400 rows"),
     (
         lambda: br.adjust(PROBS, br.Margins(estimated(), confidence=0.99)),
@@ -256,3 +279,25 @@ def test_files_and_dask_collections_must_be_read_first(tmp_path: Path) -> None:
         estimate_from_labels(br.Files(tmp_path / "*.parquet"), ROWS, Y[ROWS])
     with pytest.raises(BadProbabilities, match="whose rows are not in memory"):
         br.draw_rows(array.from_array(PROBS, chunks=(100, 3)), 10)
+
+
+def test_strata_may_be_a_column_whose_name_is_a_number() -> None:
+    frame = pd.DataFrame({"p": np.linspace(0.1, 0.9, 300), 3: np.arange(300) % 2})
+    drawn = br.draw_rows(frame, 40, stratify=3, columns="p", random_state=0)
+    assert (drawn.rows % 2).sum() == 20
+    assert "with strata they are a little wider" in str(drawn)
+
+
+def test_one_row_is_singular() -> None:
+    assert "estimated from 1 labelled row of a batch" in str(estimate_from_labels(PROBS, [7], [0]))
+    found = br.estimate(PROBS[:1], probs_val=PROBS[2:3], y_val=[0])
+    assert "for a batch of 1 row from 1 labelled row:" in str(found)
+    assert "a survey of 1 case:" in str(br.Rates.from_counts(1, total=1))
+    drawn = br.draw_rows(PROBS, 20, stratify=["x"] * N)
+    assert "drawn at random from each of 1 stratum" in str(drawn)
+
+
+def test_masked_strata_are_refused() -> None:
+    masked = np.ma.array(np.arange(300) % 2, mask=np.arange(300) == 5)
+    with pytest.raises(br.BaserateError, match="stratify is a masked array"):
+        br.draw_rows(np.linspace(0.1, 0.9, 300), 40, stratify=masked)

@@ -228,7 +228,7 @@ BAD: list[tuple[Any, type[br.BaserateError], str]] = [
     (lambda: Rates.from_counts(5), BadRates, "counts is one number, 5; also pass total= with the number of all cases"),
     (lambda: Rates.exact(None), BadRates, "values must be a list or dict with one number per class, not None"),
     (lambda: Rates.exact([0.2, 0.8], classes=5), BadOption, "classes must be a list"),
-    (lambda: Rates.exact([0.2, 0.8], classes=["a"]), BadRates, "classes has 1 names, but values has 2 numbers"),
+    (lambda: Rates.exact([0.2, 0.8], classes=["a"]), BadRates, "classes has 1 name, but values has 2 numbers"),
     (lambda: Rates.between({0.1, 0.2}, 1.0), BadRates, "low must be"),
     (lambda: Rates.between(["0.1", "0.2"], None), BadRates, "low must be 2 numbers"),
     (lambda: Rates.from_counts([10**400, 1]), BadRates, "the entry of class 0 is too large: a float can hold"),
@@ -351,6 +351,24 @@ def test_rates_that_sum_to_one_up_to_rounding_are_not_changed() -> None:
 def test_smoothing_by_one_or_more_is_refused(zeros: float) -> None:
     with pytest.raises(BadOption, match=rf"zeros must be 'keep' or a number between 0 and 1\b.*, not {zeros!r}"):
         br.adjust(P, [0.2, 0.3, 0.5], zeros=zeros)
+
+
+@pytest.mark.parametrize("level", [7, 0, 1, 95, "x", None, float("nan"), True])
+@pytest.mark.parametrize(
+    "rates",
+    [
+        br.Rates.exact([0.2, 0.8]),
+        br.Rates.of_population([0.2, 0.8]),
+        br.Rates.from_counts([2, 8]),
+        br.Rates.from_samples(np.random.default_rng(0).dirichlet([2, 8], 50)),
+        br.Rates.by("site", {"north": 0.1, "south": 0.2}),
+        br.Margins(br.Rates.of_population([0.2, 0.8])),
+    ],
+    ids=["exact", "population", "counts", "samples", "groups", "margins"],
+)
+def test_a_confidence_is_between_0_and_1(rates: br.Rates, level: Any) -> None:
+    with pytest.raises(br.BaserateError, match=r"level must be a number between 0 and 1, such as 0\.95, not"):
+        rates.at_confidence(level)
 
 
 def test_design_effects_are_used_stated_and_saved(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import baserate as br
-from baserate.analysis.row_changes import all_rows, row_changes
+from baserate.analysis.row_changes import all_rows, expected_loss, row_changes
 from baserate.errors import BadFile, BadOption
 from baserate.report import write_report
 from baserate.report.python_code import python_code
@@ -37,6 +37,15 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 def predictions(n: int = 200, k: int = 3, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.ones(k), size=n)
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_expected_loss_is_the_mean_over_labels_that_the_adjusted_rows_would_give(loss: str) -> None:
+    probs = predictions()
+    result = br.adjust(probs, [0.2, 0.3, 0.5], loss=loss)
+    of_labels = np.column_stack([result.loss.divergence(probs, np.eye(3)[[j] * len(probs)]) for j in range(3)])
+    expected = (result.probs * of_labels).sum(axis=1).mean()
+    assert expected_loss(result.loss, row_changes(result)) == pytest.approx(expected)
 
 
 def labels(p: np.ndarray, seed: int = 1) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import baserate as br
-from baserate.support.numbers import format_column
+from baserate.support.numbers import format_column, percent
 from baserate.support.summary import Summary, Table
 
 RNG = np.random.default_rng(0)
@@ -197,3 +197,8 @@ def test_text_has_the_colour_of_light_and_dark_notebooks(tmp_path: Path, colour:
         )
         browser.close()
     assert set(styles) == {f"{colour}; rgba(0, 0, 0, 0)"}
+
+
+def test_a_confidence_is_never_rounded_up_to_certainty() -> None:
+    assert [percent(level) for level in (0.95, 0.999, 1.0)] == ["95 %", "99.9 %", "100 %"]
+    assert percent(1 - 1e-12) == "99.9999999999 %"

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tools"))  # where the scripts find what they share
 
 
 def load_tool(name: str) -> ModuleType:

@@ -7,29 +7,15 @@ The tests run the same calls, and compare the messages with those that are expec
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shlex
-import tempfile
-import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from click.testing import CliRunner
+from bad_calls import BadCall, print_table
 from sklearn.linear_model import LogisticRegression
 
 import baserate as br
-from baserate.cli import main as command_line
-
-
-class BadCall(NamedTuple):
-    """A call, and the message of its error."""
-
-    code: str
-    message: str
-
 
 CALLS: tuple[BadCall, ...] = (
     BadCall(
@@ -68,16 +54,16 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "br.estimate(p, probs_val=p_val, y_val=y_val + 1)",
-        "BadLabels: y_val: y[0] is 3, but the columns are numbered 0 to 2",
+        "BadLabels: y_val[0] is 3, but the columns are numbered 0 to 2",
     ),
     BadCall(
         "br.estimate(p, probs_val=p_val, y_val=names[y_val])",
-        "BadLabels: y_val: y contains <U3 values, but the columns have no names; pass column numbers 0 to 2, "
+        "BadLabels: y_val contains 'cat', but the columns have no names; pass column numbers 0 to 2, "
         "for instance np.searchsorted(classes, y) if classes is the sorted list of class names",
     ),
     BadCall(
         "br.estimate(frame, probs_val=val, y_val=np.where(y_val == 0, 'wasp', names[y_val]))",
-        "BadLabels: y_val: y contains 'wasp', which is not among the classes 'ant', 'bee', 'cat'",
+        "BadLabels: y_val contains 'wasp', which is not among the classes 'ant', 'bee', 'cat'",
     ),
     BadCall(
         "br.estimate(frame, probs_val=val.rename(columns={'ant': 'wasp'}), y_val=names[y_val])",
@@ -94,12 +80,30 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "br.estimate(p, probs_val=p_val, y_val=np.where(y_val == 0, np.nan, y_val))",
-        "BadLabels: y_val[3] is NaN; give every validation row a label, or drop it",
+        "BadLabels: y_val[3] is NaN; give every validation row a label, or drop the rows without one",
     ),
     BadCall(
         "br.estimate(p, probs_val=p_val, y_val=y_val + 0.5)",
-        "BadLabels: y_val: y contains float64 values, but the columns have no names; pass column numbers 0 "
+        "BadLabels: y_val contains 2.5, but the columns have no names; pass column numbers 0 "
         "to 2, for instance np.searchsorted(classes, y) if classes is the sorted list of class names",
+    ),
+    BadCall(
+        "br.estimate(p, probs_val=p_val, y_val=np.where(y_val == 0, np.inf, y_val))",
+        "BadLabels: y_val[3] is inf, but the columns are numbered 0 to 2",
+    ),
+    BadCall(
+        "br.estimate(p, probs_val=p_val, y_val=np.where(y_val == 0, 1e30, y_val))",
+        "BadLabels: y_val[3] is 1e+30, but the columns are numbered 0 to 2",
+    ),
+    BadCall(
+        "br.estimate(p, probs_val=p_val, y_val=[10**30, *y_val[1:].tolist()])",
+        "BadLabels: y_val contains 1000000000000000000000000000000, but the columns have no names; pass column "
+        "numbers 0 to 2, for instance np.searchsorted(classes, y) if classes is the sorted list of class names",
+    ),
+    BadCall(
+        "br.estimate(p[:, 0], probs_val=p_val[:, 0], y_val=np.where(y_val == 0, 'Spam', 'Ham'), "
+        "classes=['ham', 'spam'])",
+        "BadLabels: y_val contains 'Ham', 'Spam', which is not among the classes 'ham', 'spam'",
     ),
     BadCall(
         "br.estimate(p, probs_val=p_val, y_val=np.zeros_like(y_val), method='moments')",
@@ -161,8 +165,8 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "br.adjust(p[:50], rates)",
-        "BadRates: these rates were estimated for a batch of 900 rows, but there are 50 rows (unequal row "
-        "weights lower this number); estimate the rates of these rows with br.estimate",
+        "BadRates: these rates were estimated for a batch of 900 rows, but are used for 50 rows (unequal weights "
+        "count as fewer rows); leave sample_weight= out, or estimate the rates of these rows with br.estimate",
     ),
     BadCall(
         "br.adjust(blurred, rates)",
@@ -172,8 +176,8 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "br.adjust(p, rates, sample_weight=np.arange(1, len(p) + 1))",
-        "BadRates: these rates were estimated for a batch of 900 rows, but there are 675 rows (unequal row "
-        "weights lower this number); estimate the rates of these rows with br.estimate",
+        "BadRates: these rates were estimated for a batch of 900 rows, but are used for 675 rows (unequal weights "
+        "count as fewer rows); leave sample_weight= out, or estimate the rates of these rows with br.estimate",
     ),
     BadCall(
         "br.adjust(p[:, :2] / p[:, :2].sum(axis=1, keepdims=True), rates)",
@@ -213,6 +217,16 @@ CALLS: tuple[BadCall, ...] = (
         "are like the batch, or pass --on-refuted everything to leave predictions as they are",
     ),
     BadCall(
+        "baserate adjust new.csv --rates shift.json --out out.csv",
+        "Error: shift.json is not a saved set of class rates: it is a saved adjustment, which --save-shift wrote; pass "
+        "a file that baserate rates --out wrote",
+    ),
+    BadCall(
+        "baserate certify new.csv --shift rates.json --rates rates.json",
+        "Error: rates.json is not a saved adjustment: it is a saved set of class rates, which baserate rates --out "
+        "wrote; pass a file that --save-shift wrote",
+    ),
+    BadCall(
         "baserate adjust blurred.csv --rates rates.json --out out.csv",
         "Error: these rates were estimated for other predictions: their mean for class 'cat' was 0.620026, "
         "but here it is 0.419832; estimate the rates of these rows with baserate rates, or call "
@@ -243,6 +257,7 @@ def inputs(folder: Path) -> dict[str, Any]:
     pd.DataFrame(blurred, columns=names).to_csv(folder / "blurred.csv", index=False)
     val.assign(y=names[y_val]).to_csv(folder / "val.csv", index=False)
     br.estimate(frame, probs_val=val, y_val=names[y_val]).save(folder / "rates.json")
+    br.adjust(frame, {"ant": 0.1, "bee": 0.2, "cat": 0.7}).save(folder / "shift.json")
     return {
         "br": br,
         "np": np,
@@ -262,30 +277,9 @@ def inputs(folder: Path) -> dict[str, Any]:
     }
 
 
-def message_of(code: str, names: dict[str, Any]) -> str:
-    """The message of the error of a call; empty if it has none."""
-    if code.startswith("baserate "):
-        with contextlib.chdir(names["folder"]):
-            answer = CliRunner().invoke(command_line, shlex.split(code)[1:])
-        lines = [line for line in answer.output.splitlines() if line.startswith("Error:")]
-        return lines[0] if lines else ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            eval(code, dict(names))
-        except br.BaserateError as error:
-            where = f"{names['folder']}{os.sep}"
-            return f"{type(error).__name__}: {str(error).replace(where, '')}"
-    return ""
-
-
 def main() -> None:
     """Print the table."""
-    print("| call | message |\n|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        names = inputs(Path(folder))
-        for call in CALLS:
-            print(f"| `{call.code}` | {message_of(call.code, names).replace('|', chr(92) + '|')} |")
+    print_table(CALLS, inputs)
 
 
 if __name__ == "__main__":

@@ -7,30 +7,16 @@ The tests run the same calls, and compare the messages with those that are expec
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shlex
-import tempfile
-import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from click.testing import CliRunner
+from bad_calls import BadCall, print_table
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import baserate as br
-from baserate.cli import main as command_line
-
-
-class BadCall(NamedTuple):
-    """A call, and the message of its error or warning."""
-
-    code: str
-    message: str
-
 
 CALLS = (
     BadCall(
@@ -329,30 +315,9 @@ def inputs(folder: Path) -> dict[str, Any]:
     }
 
 
-def message_of(code: str, names: dict[str, Any]) -> str:
-    """The message of the error or the warning of a call; empty if it has none."""
-    if code.startswith("baserate "):
-        with contextlib.chdir(names["folder"]):
-            answer = CliRunner().invoke(command_line, shlex.split(code)[1:])
-        lines = [line for line in answer.output.splitlines() if line.startswith(("Error:", "Warning:"))]
-        return lines[0] if lines else ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            eval(code, dict(names))
-        except (br.BaserateError, Warning) as error:
-            where = f"{names['folder']}{os.sep}"
-            return f"{type(error).__name__}: {str(error).replace(where, '')}"
-    return ""
-
-
 def main() -> None:
     """Print the table."""
-    print("| call | message |\n|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        names = inputs(Path(folder))
-        for call in CALLS:
-            print(f"| `{call.code}` | {message_of(call.code, names).replace('|', chr(92) + '|')} |")
+    print_table(CALLS, inputs)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Measure how often sets of rates from labelled rows contain the rates of the batch, and how wide they are.
 
-    python tools/betting_coverage.py --repetitions 2000 --jobs 2 --only "useless"
+    python tools/betting_coverage.py --repetitions 2000 --jobs 2 --results coverage.jsonl --only "useless"
 
 The rows are labelled at random, without replacement. Widths are divided by those of `Rates.from_counts` with the same
 labels for a batch of the same size, which is valid here, but ignores the predictions and that the labelled rows are
 rows of the batch. The exit status is 1 if a set contains the rates too rarely and chance does not explain it: in cells
 whose coverage is exactly 95 %, fewer covered draws have a probability below 1e-4. Labelled rows are drawn several times
-from each batch, because the confidence holds for every batch.
+from each batch, because the confidence holds for every batch. Widths are those of the first 200 draws of a cell. After
+these, the set is only computed if the tests reject the true counts. With ``--results``, an interrupted run continues.
 
 Predictions are calibrated ("good"), three times too confident and biased ("bad"), independent of the labels
 ("useless"), or against the labels ("adversarial"). Rows are sorted by class, which is the hardest order.
@@ -15,17 +16,21 @@ Predictions are calibrated ("good"), three times too confident and biased ("bad"
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binom
 
 import baserate as br
+from baserate.estimation.draws import random_order
+from baserate.estimation.label_bounds import tests_of
 from baserate.estimation.labelled import estimate_from_labels
 from baserate.support.threads import single_threaded_blas
 
@@ -50,23 +55,37 @@ class Cell(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Share of sets that contain the rates, mean width and that of `from_counts`, and seconds per set."""
+    """Sums over draws: number, covered ones, and of those with widths: number, width, that of counts, seconds."""
 
-    coverage: float
-    width: float
-    counted_width: float
-    seconds: float
+    draws: int
+    covered: int
+    measured: int = 0
+    widths: float = 0.0
+    counted_widths: float = 0.0
+    seconds: float = 0.0
 
     @classmethod
-    def mean(cls, draws: list[Outcome]) -> Outcome:
-        """The means over draws."""
-        return cls(*np.mean(draws, axis=0).tolist())
+    def sum(cls, parts: list[Outcome]) -> Outcome:
+        """The sums of parts."""
+        return cls(*(sum(column) for column in zip(*parts, strict=True)))
+
+    @property
+    def coverage(self) -> float:
+        return self.covered / self.draws
+
+    @property
+    def width(self) -> float:
+        return self.widths / self.measured
+
+    @property
+    def counted_width(self) -> float:
+        return self.counted_widths / self.measured
 
 
 KINDS = ("good", "bad", "useless", "adversarial")
 CELLS = [
     Cell(k, n, m, rates, kind)
-    for k, n, m, rates, kind in product((2, 3, 10), (200, 2000, 20000), (50, 200, 800), ("equal", "rare"), KINDS)
+    for n, k, m, rates, kind in product((200, 2000, 20000), (2, 3, 10), (50, 200, 800), ("equal", "rare"), KINDS)
     if m < n
 ]
 
@@ -92,33 +111,48 @@ def simulate_batch(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, np
 
 def simulate(cell: Cell, repetitions: int, seed: int = 0) -> Outcome:
     """Coverage and widths in one cell."""
-    chunks = [min(_CHUNK, repetitions - start) for start in range(0, repetitions, _CHUNK)]
-    return Outcome.mean([draw for chunk, size in enumerate(chunks) for draw in draws_of(cell, size, seed, chunk)])
+    return Outcome.sum([draws_of(cell, size, seed, chunk) for chunk, size in _chunks(repetitions)])
 
 
-def draws_of(cell: Cell, repetitions: int, seed: int, chunk: int) -> list[Outcome]:
-    """The outcomes of single draws of labelled rows."""
+def _chunks(repetitions: int) -> list[tuple[int, int]]:
+    return [(i, min(_CHUNK, repetitions - start)) for i, start in enumerate(range(0, repetitions, _CHUNK))]
+
+
+def draws_of(cell: Cell, repetitions: int, seed: int, chunk: int, with_widths: bool = True) -> Outcome:
+    """The outcomes of draws of labelled rows."""
     kind, found = KINDS.index(cell.predictions), []
     rng = np.random.default_rng([seed, cell.k, cell.n, cell.m, len(cell.rates), kind, chunk])
     with single_threaded_blas():
         for number in range(repetitions):
             if number % _DRAWS_PER_BATCH == 0:
                 probs, y = simulate_batch(cell, rng)
-            found.append(_one_draw(cell, probs, y, rng))
-    return found
+            # Not br.draw_rows, except for strata: it also computes widths to expect.
+            rows = rng.choice(cell.n, cell.m, replace=False)
+            if cell.stratify is not None:
+                rows = br.draw_rows(probs, cell.m, stratify=cell.stratify, random_state=rng)
+            if not with_widths and _is_surely_in(probs, y, rows):
+                found.append(Outcome(1, 1))
+            else:
+                found.append(_one_draw(cell, probs, y, rows))
+    return Outcome.sum(found)
 
 
-def _one_draw(cell: Cell, probs: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Outcome:
-    # Not br.draw_rows, except for strata: it also computes widths to expect.
-    rows = rng.choice(cell.n, cell.m, replace=False)
-    drawn = rows if cell.stratify is None else br.draw_rows(probs, cell.m, stratify=cell.stratify, random_state=rng)
-    labels = y[rows if cell.stratify is None else drawn.rows]
+def _is_surely_in(probs: np.ndarray, y: np.ndarray, rows: np.ndarray | br.DrawnRows) -> bool:
+    """Whether no test rejects the true counts, so that the set contains them; much faster than the set."""
+    strata = rows.strata if isinstance(rows, br.DrawnRows) else None
+    draws = random_order(rows.rows if isinstance(rows, br.DrawnRows) else rows, strata)
+    tests = tests_of(probs, draws, y[draws.rows], CONFIDENCE, stratified=strata is not None)
+    return bool(tests.accepts(np.bincount(y, minlength=probs.shape[1]).astype(float)).all())
+
+
+def _one_draw(cell: Cell, probs: np.ndarray, y: np.ndarray, rows: np.ndarray | br.DrawnRows) -> Outcome:
+    labels = y[rows.rows if isinstance(rows, br.DrawnRows) else rows]
     start = time.perf_counter()
-    rates = estimate_from_labels(probs, drawn, labels, confidence=CONFIDENCE)
+    rates = estimate_from_labels(probs, rows, labels, confidence=CONFIDENCE)
     seconds = time.perf_counter() - start
     counted = br.Rates.from_counts(np.bincount(labels, minlength=cell.k), CONFIDENCE).bounds(cell.n)
     widths = (float(np.subtract(high, low).mean()) for low, high in (rates.bounds(), counted))
-    return Outcome(float(rates.contains(np.bincount(y, minlength=cell.k) / cell.n)), *widths, seconds)
+    return Outcome(1, int(rates.contains(np.bincount(y, minlength=cell.k) / cell.n)), 1, *widths, seconds)
 
 
 def is_too_low(coverage: float, repetitions: int) -> bool:
@@ -127,46 +161,98 @@ def is_too_low(coverage: float, repetitions: int) -> bool:
 
 
 def outcomes(cells: list[Cell], arguments: argparse.Namespace) -> Iterator[tuple[Cell, Outcome]]:
-    """The results of all cells, by several processes, until the time is over."""
-    n, end = arguments.repetitions, time.monotonic() + arguments.seconds
+    """The results of all cells, by several processes, until the time is over; those in the file are not repeated."""
+    done, end, seed = _read(arguments.results), time.monotonic() + arguments.seconds, arguments.seed
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for cell in cells:
             if time.monotonic() > end:
                 return
-            sizes = [min(_CHUNK, n - start) for start in range(0, n, _CHUNK)]
-            parts = [pool.submit(draws_of, cell, size, arguments.seed, i) for i, size in enumerate(sizes)]
-            yield cell, Outcome.mean([one for part in parts for one in part.result()])
+            parts, running = [], {}
+            for chunk, size in _chunks(arguments.repetitions):
+                with_widths = chunk * _CHUNK < arguments.widths
+                key = json.dumps([*cell, seed, chunk, size, with_widths])
+                if key in done:
+                    parts.append(done[key])
+                else:
+                    running[key] = pool.submit(draws_of, cell, size, seed, chunk, with_widths)
+            for key, future in running.items():
+                parts.append(future.result())
+                _append(arguments.results, key, parts[-1])
+            yield cell, Outcome.sum(parts)
+
+
+def _read(path: Path | None) -> dict[str, Outcome]:
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    return {key: Outcome(*numbers) for key, numbers in map(json.loads, lines)}
+
+
+def _append(path: Path | None, key: str, outcome: Outcome) -> None:
+    if path:
+        with path.open("a") as file:
+            file.write(json.dumps([key, outcome]) + "\n")
 
 
 def main() -> None:
     """Print one line per cell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--widths", type=int, default=200, help="compute whole sets, with widths, in so many draws")
+    parser.add_argument("--results", type=Path, help="append results to this file, and repeat none that it contains")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--seconds", type=float, default=np.inf, help="start no cell after this time")
     parser.add_argument("--stratify", choices=["predicted"])
+    parser.add_argument("--table", action="store_true", help="print a table in Markdown, by kind of predictions")
     parser.add_argument("--only", help="print only cells whose description contains this")
     arguments = parser.parse_args()
-    n, failed, widest = arguments.repetitions, 0, 0.0
     cells = [cell._replace(stratify=arguments.stratify) for cell in CELLS]
     cells = [cell for cell in cells if not arguments.only or arguments.only in description(cell)]
-    print(f"{n:,} draws per cell")
-    print("  k      n    m rates  predictions   covered    ± s.e.   width  /counts     ms")
-    done = 0
-    for cell, found in outcomes(cells, arguments):
-        low, error = is_too_low(found.coverage, n), np.sqrt(found.coverage * (1 - found.coverage) / n)
-        done, failed = done + 1, failed + low
-        ratio = found.width / found.counted_width
-        widest = max(widest, ratio if cell.m >= 200 else 0.0)
-        print(
-            f"{description(cell)} {found.coverage:8.4f} {error:9.4f} {found.width:7.4f} {ratio:8.3f} "
-            f"{1e3 * found.seconds:6.1f}{'  too low' if low else ''}",
-            flush=True,
-        )
-    print(f"{done} of {len(cells)} cells; {failed} below {CONFIDENCE:.0%} beyond chance; ", end="")
-    print(f"widest with at least 200 labels: {widest:.3f} of from_counts")
-    sys.exit(failed > 0)
+    print("  k      n    m rates  predictions   draws  covered    ± s.e.   width  /counts     ms", flush=True)
+    found = []
+    for cell, outcome in outcomes(cells, arguments):
+        found.append((cell, outcome))
+        print(_line(cell, outcome), flush=True)
+    print(_summary(found, len(cells)))
+    if arguments.table:
+        print(_table(found))
+    sys.exit(any(is_too_low(outcome.coverage, outcome.draws) for _, outcome in found))
+
+
+def _line(cell: Cell, found: Outcome) -> str:
+    error = np.sqrt(found.coverage * (1 - found.coverage) / found.draws)
+    return (
+        f"{description(cell)} {found.draws:6} {found.coverage:8.4f} {error:9.4f} {found.width:7.4f} "
+        f"{found.width / found.counted_width:8.3f} {1e3 * found.seconds / found.measured:6.1f}"
+        f"{'  too low' if is_too_low(found.coverage, found.draws) else ''}"
+    )
+
+
+def _table(found: list[tuple[Cell, Outcome]]) -> str:
+    """Lowest coverages, and the least and the largest width relative to `from_counts`, for each kind of predictions."""
+    sizes = sorted({cell.m for cell, _ in found})
+    lines = [
+        f"| predictions | cells | covered at least | {' | '.join(f'{m} labels' for m in sizes)} |",
+        f"|---|--:|--:|{'--:|' * len(sizes)}",
+    ]
+    for kind in KINDS:
+        of_kind = [(cell, one) for cell, one in found if cell.predictions == kind]
+        ratios = [[one.width / one.counted_width for cell, one in of_kind if cell.m == m] for m in sizes]
+        if of_kind:
+            widths = " | ".join(f"{min(one):.2f} to {max(one):.2f}" if one else "" for one in ratios)
+            lowest = min(one.coverage for _, one in of_kind)
+            lines.append(f"| {kind} | {len(of_kind)} | {lowest:.1%} | {widths} |")
+    return "\n".join(lines)
+
+
+def _summary(found: list[tuple[Cell, Outcome]], n_cells: int) -> str:
+    below = sum(outcome.coverage < CONFIDENCE for _, outcome in found)
+    too_low = sum(is_too_low(outcome.coverage, outcome.draws) for _, outcome in found)
+    widest = max((one.width / one.counted_width for cell, one in found if cell.m >= 200), default=0.0)
+    return (
+        f"{len(found)} of {n_cells} cells; {below} below {CONFIDENCE:.0%}, {too_low} beyond chance; lowest "
+        f"{min(outcome.coverage for _, outcome in found):.4f}; widest with at least 200 labels: {widest:.3f} of "
+        "from_counts"
+    )
 
 
 def description(cell: Cell) -> str:

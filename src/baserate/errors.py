@@ -29,12 +29,20 @@ class Option(NamedTuple):
         return self.name if self.value is None else f"{self.name}={self.value}"
 
 
+QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)"""
+"""Text that a message quotes by repr; not what is between the apostrophes of two words."""
+
+
 def respell(message: str, options: Iterable[Option], spelling: Callable[[Option], str]) -> str:
-    """Replace the options that a message mentions by another spelling of them."""
+    """Replace the options that a message mentions by another spelling of them. Text in quotes stays as it is."""
     for option in options:
         # Also the equals sign of "pass out=, ...", but not that of "out=...".
         mention = rf"(?<![\w'\"]){re.escape(str(option))}(?!\w)(?:=(?=[\s,;)]|$))?"
-        message = re.sub(mention, lambda _, option=option: spelling(option), message)  # type: ignore[misc]  # mypy cannot type the default
+        message = re.sub(
+            f"({mention})|{QUOTED}",
+            lambda found, option=option: spelling(option) if found[1] else found[0],  # type: ignore[misc]  # mypy cannot type the default
+            message,
+        )
     return message
 
 

@@ -18,7 +18,7 @@ from baserate.losses.base import Loss
 from baserate.progress import SILENT, Progress
 from baserate.result.facts import json_number
 from baserate.support.arrays import FloatArray
-from baserate.support.numbers import NumberFormat, format_column, number_format
+from baserate.support.numbers import NumberFormat, format_column, number_format, percent
 from baserate.support.summary import Summary, Table
 
 THESE_ROWS, NEW_ROWS = "these rows", "new rows"
@@ -218,7 +218,7 @@ class Comparison:
                 single, jointly = (self.low[i, j], self.high[i, j]), (self.joint_low[i, j], self.joint_high[i, j])
                 numbers = [form(self.change[i, j]), _interval(form, *single), _interval(form, *jointly)]
             rows.append((name, mean, *numbers)[: 5 if joint else 4])
-        level = f"{100 * self.confidence:.6g} % interval"
+        level = f"{percent(self.confidence)} interval"
         header = (f"{measure.title}{direction}", "mean", "change", level, "joint interval")
         return Table(header[: 5 if joint else 4], rows)
 

@@ -11,8 +11,8 @@ from baserate.analysis.label_check import contradiction, independent_rows
 from baserate.analysis.measures import Measure
 from baserate.errors import Option
 from baserate.rates import Rates
-from baserate.result.text import counted
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted
 
 ZEROS = Option("zeros", "1e-6")
 OPTIONS = (ZEROS, Option("loss", '"brier"'))

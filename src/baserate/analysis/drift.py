@@ -1,4 +1,4 @@
-"""Keep an old shift, fit again, or do nothing: what each guarantees on new batches of rows."""
+"""Keep a fixed shift, fit again, or do nothing: what each guarantees on new batches of rows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from baserate.result.text import class_name
 from baserate.solving import (
     DEFAULT_STOP,
     Request,
-    certify_rows,
     known_rates,
     names_of_classes,
     new_row_source,
     open_new_rows,
     solve,
 )
+from baserate.solving.certify import certify_rows
+from baserate.support.numbers import percent
 from baserate.support.summary import Summary, Table
 
 KEEP, REFIT, NOTHING = "keep", "refit", "nothing"
 _ROUNDING = 1e-12  # A guarantee that is less negative is 0, up to rounding.
+_MOST_BATCHES = 1_000_000  # The confidence that is left for later ones could not be told from 1.
 _ROW_OPTIONS = ("sample_weight", "from_logits", "normalize", "columns")
 
 
@@ -41,7 +43,7 @@ class DriftBatch(NamedTuple):
     ----------
     name : object
     kept : ShiftCertificate
-        If its rows are adjusted by the old shift.
+        If its rows are adjusted by the fixed shift.
     refitted : ShiftCertificate or None
         If its rows are adjusted to the rates; None if zeros in the predictions make that impossible.
     confidence : float or None
@@ -56,7 +58,7 @@ class DriftBatch(NamedTuple):
     def action(self, tolerance: float) -> str:
         """The least work that guarantees as much as fitting again, up to the tolerance.
 
-        The old shift is never kept if the loss may rise, since doing nothing guarantees more and is less work.
+        The fixed shift is never kept if the loss may rise, since doing nothing guarantees more and is less work.
         """
         keep = self.kept.loss_reduction
         best = keep if self.refitted is None else self.refitted.loss_reduction
@@ -67,7 +69,7 @@ class DriftBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drift:
-    """What keeping an old shift, fitting again, and doing nothing guarantee on some batches, from :func:`drift`.
+    """What keeping a fixed shift, fitting again, and doing nothing guarantee on some batches, from :func:`drift`.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class Drift:
     >>> result = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25)
     >>> months = [("May", [0.1, 0.3, 0.7, 0.9], 0.25), ("June", [0.3, 0.4, 0.6, 0.7], 0.5)]
     >>> br.drift(result, months)
-    What the old shift guarantees on 2 batches: fall of the mean log loss
+    What the fixed shift guarantees on 2 batches: fall of the mean log loss
     <BLANKLINE>
       batch  rows     keep    refit   action
       May       4  +0.2112  +0.2115     keep
@@ -130,8 +132,8 @@ class Drift:
             The columns are
 
             - ``batch`` and ``n_rows``;
-            - ``keep`` and ``refit``: the mean loss falls by at least this much with the old shift, and if the batch is
-              adjusted to its rates; ``keep_at_most`` and ``refit_at_most``: by at most this much;
+            - ``keep`` and ``refit``: the mean loss falls by at least this much with the fixed shift, and if the batch
+              is adjusted to its rates; ``keep_at_most`` and ``refit_at_most``: by at most this much;
             - ``nothing``: 0, since nothing changes;
             - ``confidence`` in the rates of this batch; NaN if they are assumed;
             - ``action``: "keep", "refit" or "nothing".
@@ -149,16 +151,18 @@ class Drift:
         columns = self.as_dict()
         n = len(self.batches)
         loss = f"{short_name(self.loss)} loss"
-        title = f"What the old shift guarantees on {n} batch{'es' * (n != 1)}: fall of the mean {loss}"
+        title = f"What the fixed shift guarantees on {n} batch{'es' * (n != 1)}: fall of the mean {loss}"
         statements = []
         if self.confidence is not None:
             statements = [self._condition(self.confidence)]
+        if any(one.refitted is None for one in self.batches):
+            statements.append("A new fit is impossible where zeros in the predictions do not allow the rates.")
         table = Table.of(
             {
                 "batch": [class_name(name) for name in columns["batch"]],
                 "rows": [f"{n:,}" for n in columns["n_rows"]],
                 "keep": [f"{value:+z.4f}" for value in columns["keep"]],
-                "refit": [f"{value:+z.4f}" for value in columns["refit"]],
+                "refit": ["impossible" if np.isnan(value) else f"{value:+z.4f}" for value in columns["refit"]],
                 "action": columns["action"],
             }
         )
@@ -172,7 +176,7 @@ class Drift:
             clauses["the other rates are as given"] = None
         about = "about " * any(one.kept.condition.startswith("with about") for one in self.batches)
         where = "for each batch, " * (len(known) > 1)
-        level = f"{about}{100 * confidence:.6g} % confidence"
+        level = f"{about}{percent(confidence)} confidence"
         return f"with {level}, all lines hold at once, if {where}{', and '.join(clauses)}"
 
 
@@ -184,7 +188,7 @@ def drift(
     tolerance: float = 0.01,
     first: int = 1,
 ) -> Drift:
-    """Compare, for each of several batches: keep the old shift, fit again, or do nothing.
+    """Compare, for each of several batches: keep the fixed shift, fit again, or do nothing.
 
     No labels are needed. For each batch, something must be known about its class rates.
 
@@ -222,6 +226,8 @@ def drift(
     ['keep', 'refit']
     """
     _check_options(result, confidence, tolerance, first)
+    if isinstance(batches, (Mapping, str)) or not isinstance(batches, Iterable):
+        raise BadOption(f"batches must be a list of (name, probs, rates), not {type(batches).__name__}")
     found, has_levels = [], False
     for t, batch in enumerate(batches, start=first):
         name, probs, rates, options = _parse(batch, t)
@@ -250,7 +256,7 @@ def drift_of_batch(
 def compare_with_refit(
     result: Result, probs: Any, rates: RatesLike, *, name: Any, confidence: float | None, **options: Any
 ) -> DriftBatch:
-    """Certify the old shift on a batch, and fit a new one.
+    """Certify the fixed shift on a batch, and fit a new one.
 
     ``confidence`` replaces that of the rates, unless it is None.
     """
@@ -267,7 +273,7 @@ def compare_with_refit(
     try:
         again = solve(request, keep_rows=False)
         refitted = certify_rows(again, rows.reopen(), again.model, known).without_sample()
-    except InfeasibleRates:  # zeros in the predictions allow no new fit; the old shift may still be applied
+    except InfeasibleRates:  # zeros in the predictions allow no new fit; the fixed shift may still be applied
         pass
     return DriftBatch(name, kept, refitted, known.certainty)
 
@@ -285,7 +291,8 @@ def _parse(batch: Any, number: int) -> tuple[Any, Any, Any, dict[str, Any]]:
         return batch.get("name", f"batch {number}"), batch["probs"], batch["rates"], options
     if isinstance(batch, (tuple, list)) and len(batch) == 3:
         return batch[0], batch[1], batch[2], {}
-    raise BadOption(f"batch {number} must be a tuple (name, probs, rates) or a dict, not {type(batch).__name__}")
+    given = f"a {type(batch).__name__} of {len(batch)}" if isinstance(batch, (tuple, list)) else type(batch).__name__
+    raise BadOption(f"batch {number} must be a tuple (name, probs, rates) or a dict, not {given}")
 
 
 def _check_options(result: Any, confidence: object, tolerance: object, first: object) -> None:
@@ -296,5 +303,5 @@ def _check_options(result: Any, confidence: object, tolerance: object, first: ob
     as_confidence(confidence)
     if not is_number(tolerance) or not 0 <= float(tolerance) < np.inf:  # type: ignore[arg-type]  # it is a number
         raise BadOption(f"tolerance must be 0 or a positive number, such as 0.01, not {quoted_name(tolerance)}")
-    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or first < 1:
-        raise BadOption(f"first must be a whole number above 0, not {quoted_name(first)}")
+    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or not 1 <= first <= _MOST_BATCHES:
+        raise BadOption(f"first must be a whole number from 1 to {_MOST_BATCHES:,}, not {quoted_name(first)}")

@@ -153,7 +153,7 @@ def read_validation(probs_val: Any, y_val: ArrayLike | None, request: Request) -
     known = request.known
     one_column = request.rows.one_column
     p = read_predictions(requested(probs_val, known, classes=known.classes if one_column else None)).probs
-    y = as_columns(y_val, p.shape, known.classes, one_column=one_column)
+    y = as_columns(y_val, p.shape, known.classes, one_column=one_column, what=Y_VAL)
     missing = np.flatnonzero(np.bincount(y, minlength=p.shape[1]) == 0)
     if missing.size:
         name = class_label(known.classes, int(missing[0]))

@@ -15,6 +15,7 @@ from baserate.losses.log import Log
 from baserate.rates import Rates
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import percent
 
 _OLD_RATES, _ZEROS = Option("old_rates"), Option("zeros", "1e-6")
 OF_POPULATION = Option("Rates.of_population(rates)")
@@ -186,7 +187,7 @@ def _guarantee(best: Result) -> Reason:
         return Reason("guarantee", fall, says)
     condition = "if they are right" if is_exact else "if it contains the true rates"
     if confidence is not None:
-        condition = f"with {100 * confidence:.6g} % confidence"
+        condition = f"with {percent(confidence)} confidence"
     says = f"adjusting to {target} lowers the mean {short_name(best.loss)} loss by at least {fall:.4g}, {condition}"
     return Reason("guarantee", fall, says)
 

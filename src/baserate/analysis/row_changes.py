@@ -13,6 +13,7 @@ import numpy as np
 from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.row_model import RowModel
 from baserate.errors import BaserateError
+from baserate.losses.base import Loss
 from baserate.passes import choose_passes
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
@@ -112,6 +113,13 @@ def row_changes(result: Result) -> RowChanges:
         outside=int(counts.outside),
         extremes=[ExtremeRow(engine.naming.row(one.row), one.divergence, one.before, one.after) for one in extremes],
     )
+
+
+def expected_loss(loss: Loss, changes: RowChanges) -> float:
+    """The mean loss that the predictions are expected to have if the adjusted rows are the true probabilities."""
+    p, a = changes.before, changes.after
+    entropy = a @ loss.corner_values(a.shape[1]) - loss.phi(a)
+    return float((entropy + loss.divergence(p, a)).mean())
 
 
 class AllRows(NamedTuple):

@@ -21,7 +21,7 @@ from baserate.report.groups import group_page
 from baserate.result.facts import facts
 from baserate.result.group_facts import group_facts
 from baserate.result.grouped import GroupedResult
-from baserate.result.text import counted
+from baserate.support.numbers import counted
 
 _MANY = 3000  # Classes in the table of all classes.
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from baserate.adjustment import Adjustment, GroupedAdjustment, load
+from baserate.adjustment import Adjustment, load
+from baserate.adjustment.grouped import GroupedAdjustment
 from baserate.cli import options
 from baserate.cli.exit_handling import LESS_GUARANTEED, handled_errors
 from baserate.cli.invocation import Invocation

@@ -18,8 +18,8 @@ from baserate.engines import open_rows
 from baserate.errors import respell
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
-from baserate.result.text import counted
 from baserate.solving.request import class_names, with_names_of
+from baserate.support.numbers import counted
 from baserate.support.text import shortened
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from baserate.adjustment import Adjustment, GroupedAdjustment, load
+from baserate.adjustment import Adjustment, load
+from baserate.adjustment.grouped import GroupedAdjustment
 from baserate.cli.exit_handling import handled_errors
 from baserate.cli.options import parse_columns, parse_names
 from baserate.cli.output import print_lines

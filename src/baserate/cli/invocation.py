@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import shlex
 import sys
 import time
@@ -23,7 +24,7 @@ from baserate.errors import BadFile, BadOption
 from baserate.progress import Progress
 from baserate.rates import Margins, Rates
 from baserate.report import check_report, write_report
-from baserate.support.locations import check_writable, resolved
+from baserate.support.locations import check_writable, identity, resolved
 from baserate.tables import Files
 
 # The values of options that a command does not have.
@@ -151,17 +152,30 @@ class Invocation:
         if self["report"] is not None:
             check_report(self["report"])
         for path in self._extra_outputs:
-            check_writable(path)
+            self.check_extra_output(path)
         names = [*self._inputs, *([] if out is None else [out]), *map(str, self._extra_outputs)]
         counts = Counter(resolved(name) for name in names if name != "-")
         repeated = next((path for path, count in counts.items() if count > 1), None)
         if repeated is not None:
             raise BadOption(f"{repeated} is named twice, so one file would overwrite the other; choose another name")
 
+    def check_extra_output(self, path: Path | str) -> None:
+        """Raise if a file besides the adjusted rows cannot be written, or if a later run would read it as an input."""
+        from baserate.tables.sources import later_input, later_remote_input  # needs pyarrow, which is slow to import
+
+        check_writable(path)
+        given, place = [*self._source, *(self["validation"] or ())], resolved(path)
+        problem = later_input(given, [place]) if isinstance(place, Path) else later_remote_input(given, [str(path)])
+        if problem is not None:
+            raise BadOption(
+                f"{problem}, so a later run on this input would also read it; write to a path that is not part of the "
+                "input"
+            )
+
     def check_validation(self) -> None:
         """Raise if a file is both IN and validation data, which must be different rows."""
-        given = {resolved(name) for name in _expanded(self._source) if name != "-"}
-        both = next((name for name in _expanded(self["validation"]) if resolved(name) in given), None)
+        given = {identity(name) for name in _expanded(self._source) if name != "-"}
+        both = next((name for name in _expanded(self["validation"]) if identity(name) in given), None)
         if both is not None:
             raise BadOption(
                 f"{both} is both IN and --validation; the validation data must be other rows than those whose rates "
@@ -199,8 +213,12 @@ class Invocation:
 
 
 def _expanded(paths: tuple[str, ...]) -> list[str]:
-    """Paths with the matches of glob patterns in their place."""
-    return [name for path in paths for name in (glob.glob(path) or [path])]  # noqa: PTH207  # may be absolute
+    """Paths with the matches of glob patterns in their place. The name of a file is no pattern."""
+    return [name for path in paths for name in _matches(path) or [path]]
+
+
+def _matches(path: str) -> list[str]:
+    return [] if os.path.lexists(path) else glob.glob(path)  # noqa: PTH207  # may be absolute
 
 
 def _times(n: int) -> str:

@@ -12,7 +12,8 @@ from baserate.cli.invocation import Invocation
 from baserate.cli.output import print_json, print_lines
 from baserate.estimation import estimate
 from baserate.rates import EstimatedRates
-from baserate.support.locations import check_writable
+from baserate.rates.saving import check_name, rates_document
+from baserate.support.numbers import counted
 from baserate.support.text import shortened
 
 
@@ -38,7 +39,7 @@ Examples:
     "--out",
     type=options.FILE,
     metavar="FILE",
-    help="JSON file for the rates, which the option --rates of the other commands accepts.",
+    help="JSON file for the rates, which the option --rates of the other commands accepts, or - for standard output.",
 )
 @click.option(
     "--method",
@@ -75,9 +76,8 @@ def rates(source: tuple[str, ...], validation: tuple[str, ...], labels: str, **g
     with handled_errors("nothing was written"):
         call = Invocation(source, validation=validation, **given)
         call.check_validation()
-        if call["out"] is not None:
-            check_writable(call["out"])
-            call.check_outputs(str(call["out"]))
+        out = None if call["out"] is None else str(call["out"])
+        _check_out(call, out)
         row_options = {name: call.row_options[name] for name in ("columns", "from_logits", "normalize")}
         with call.progress() as progress:
             found = estimate(
@@ -92,12 +92,24 @@ def rates(source: tuple[str, ...], validation: tuple[str, ...], labels: str, **g
                 **row_options,
             )
         assert isinstance(found, EstimatedRates)
-        if call["out"] is not None:
-            found.save(call["out"])
+        if out == "-":
+            click.echo(rates_document(found), nl=False)
+        elif out is not None:
+            found.save(out)
         if call["as_json"]:
-            print_json(_as_json(found))
+            print_json(_as_json(found), err=out == "-")
         elif not call["quiet"]:
-            print_lines([*_lines(found), *([] if call["out"] is None else ["", f"wrote {call['out']}"])])
+            written = [] if out is None else ["", f"wrote {'standard output' if out == '-' else out}"]
+            print_lines([*_lines(found), *written], err=out == "-")
+
+
+def _check_out(call: Invocation, out: str | None) -> None:
+    """Raise if the rates cannot be written, or if other commands would not accept the file."""
+    call.check_outputs(out)
+    if out in (None, "-"):
+        return
+    check_name(str(out))
+    call.check_extra_output(str(out))
 
 
 def _names(found: EstimatedRates) -> list[str]:
@@ -107,7 +119,9 @@ def _names(found: EstimatedRates) -> list[str]:
 def _lines(found: EstimatedRates) -> list[str]:
     names, (low, high) = [shortened(name) for name in _names(found)], found.bounds()
     width = max(map(len, [*names, "class"]))
-    lines = [f"Class rates of {found.n_rows:,} rows, estimated from {found.n_validation:,} validation rows"]
+    lines = [
+        f"Class rates of {counted(found.n_rows, 'row')}, estimated from {counted(found.n_validation, 'validation row')}"
+    ]
     lines += [f"  {found.condition()}", "", f"  {'class':{width}}  estimate  at least  at most"]
     for name, value, a, b in zip(names, found.estimate(), low, high, strict=True):
         lines.append(f"  {name:{width}}  {value:8.4f}  {a:8.4f}  {b:7.4f}")

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from baserate.adjust import prior_adjust
-from baserate.adjustment import GroupedAdjustment, load
+from baserate.adjustment import load
+from baserate.adjustment.grouped import GroupedAdjustment
 from baserate.cli import options
 from baserate.cli.exit_handling import NOT_CONVERGED, handled_errors
 from baserate.cli.invocation import Invocation

@@ -11,7 +11,7 @@ from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.columns import COLUMN_LIST, as_names
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.result.record import Result
-from baserate.result.text import counted
+from baserate.support.numbers import counted
 
 COLUMNS, TABLE, DIALECT, KEEP = Option("columns"), Option("table"), Option("dialect"), Option("keep")
 KEEP_LIST = Option("keep", "[...]")

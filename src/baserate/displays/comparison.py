@@ -14,6 +14,7 @@ from baserate.analysis.comparison import Comparison
 from baserate.displays.notebook import NotebookDisplay
 from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, new_axes
 from baserate.rates import RatesLike
+from baserate.support.numbers import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,7 @@ class ComparisonDisplay(NotebookDisplay):
             names = [data.procedures[i].replace(", ", ",\n") if j == 0 else "" for i in shown]
             ax.set_yticks(np.arange(1, len(shown) + 1), names)
         self.axes_[0].set_title(
-            f"{100 * data.confidence:.6g} % intervals for {data.target}; thin: jointly", loc="left", fontsize="small"
+            f"{percent(data.confidence)} intervals for {data.target}; thin: jointly", loc="left", fontsize="small"
         )
         self.figure_ = self.axes_[0].get_figure(root=True)
         return self

@@ -1,4 +1,4 @@
-"""What an old shift guarantees over time."""
+"""What a fixed shift guarantees over time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _MOST_NAMES = 12  # Names of batches below the axis; of more, every second, thir
 
 @dataclass(eq=False, repr=False)
 class DriftDisplay(NotebookDisplay):
-    """The guaranteed fall of the loss on each batch: with the old shift, and after a new fit.
+    """The guaranteed fall of the loss on each batch: with the fixed shift, and after a new fit.
 
-    The area is where the change with the old shift may be. Below 0, the loss may rise. A vertical line marks the
+    The area is where the change with the fixed shift may be. Below 0, the loss may rise. A vertical line marks the
     batches for which a new fit is recommended.
 
     Attributes

@@ -31,8 +31,8 @@ from baserate.inputs.validation import class_label, quoted, quoted_name
 from baserate.result.grouped import GroupedResult
 from baserate.result.groups import ALL_ROWS, MarginResult
 from baserate.result.record import Result
-from baserate.result.text import counted
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,8 @@ from baserate.displays.style import (
     new_axes,
 )
 from baserate.errors import BadOption
-from baserate.result.text import counted
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

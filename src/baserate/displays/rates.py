@@ -24,9 +24,9 @@ from baserate.displays.style import (
 from baserate.rates import RatesLike
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
-from baserate.result.text import counted
 from baserate.solving import adjusted
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

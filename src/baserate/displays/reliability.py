@@ -16,7 +16,7 @@ from baserate.displays.style import BLUE, GREY, hide_top_and_right_spines, legen
 from baserate.errors import BadOption
 from baserate.inputs.labels import as_columns
 from baserate.inputs.validation import as_confidence, quoted, quoted_name
-from baserate.result.text import counted
+from baserate.support.numbers import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

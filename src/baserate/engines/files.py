@@ -105,6 +105,11 @@ class FilesEngine(Engine):
         if self.n_rows * self.n_classes <= _HELD_VALUES:
             self._held = self._read_into_memory()
 
+    @property
+    def file_names(self) -> list[str]:
+        """The names of the files."""
+        return [part.name for part in self._table.parts]
+
     def map(self, task: Callable[[Block], T], block_values: int = BLOCK_VALUES) -> Iterator[T]:
         if self._held is not None:
             self._held.progress = self.progress

@@ -1,8 +1,8 @@
 """Confidence intervals for the number of rows of each class in a batch, by betting on labels of rows drawn at random.
 
-To test whether ``total`` rows of the batch have a class, a gambler starts with a wealth of 1 and bets on each label
+To test whether ``total`` rows of the batch have a class, a bettor starts with a wealth of 1 and bets on each label
 before it is seen. ``x`` rows of the class were seen among the first t; so if the total is right, the next label is 1
-with probability ``(total - x) / (n - t)``. With ``h`` a prediction for every row, the gambler's wealth is multiplied by
+with probability ``(total - x) / (n - t)``. With ``h`` a prediction for every row, the bettor's wealth is multiplied by
 
     1 ± b (y - r),    r = (total - x) / (n - t) + g (h - mean of h over the n - t rows that were not seen yet),
 
@@ -18,7 +18,7 @@ weights times ``c_s`` are proportional to the remaining sizes of the strata. The
 factors is at most the logarithm of their mean, which is 0. Within a stratum, Maclaurin's inequality says the same of
 draws without replacement. So the expected wealth after a round is at most the wealth before it.
 
-The wealth of a gambler who bets against large totals (minus sign) grows with the total, since ``b`` depends on the
+The wealth of a bettor who bets against large totals (minus sign) grows with the total, since ``b`` depends on the
 total only through its largest allowed value. So bisection finds the ends of the interval exactly. Arrays have one row
 per labelled row and one column per class. All numbers that do not depend on the total are computed once.
 """
@@ -75,34 +75,40 @@ class Bets:
     @classmethod
     def of(cls, probs: FloatArray, draws: Draws, labels: IndexArray) -> Bets:
         """Look at the labels one round after the other."""
-        return cls._with(_help(probs, draws, labels), len(probs), draws, labels)
+        return cls._with(_control_variates(probs, draws, labels), len(probs), draws, labels)
 
     @classmethod
     def without_predictions(cls, rates: FloatArray, n_rows: int, draws: Draws, labels: IndexArray) -> Bets:
         """Bets that know only about what rates to expect, shape (k,)."""
         every_row = np.broadcast_to(rates, (len(labels), len(rates)))
         moments = (0.0 * every_row, every_row * (1.0 - every_row), 1.0 - 2.0 * every_row)
-        return cls._with(_Help(every_row, every_row, every_row, every_row, *moments), n_rows, draws, labels)
+        return cls._with(_ControlVariates(every_row, every_row, every_row, every_row, *moments), n_rows, draws, labels)
 
     @classmethod
-    def _with(cls, help_: _Help, n: int, draws: Draws, labels: IndexArray) -> Bets:
-        k = help_.values.shape[1]
+    def _with(cls, predicted: _ControlVariates, n: int, draws: Draws, labels: IndexArray) -> Bets:
+        k = predicted.values.shape[1]
         targets = np.eye(k)[labels]
 
         def before(values: FloatArray) -> FloatArray:
             sums = np.concatenate([np.zeros((1, k)), np.cumsum(values, axis=0)])
             return np.asarray(sums[draws.before])
 
-        deviations, seen_rows = help_.values - help_.means, draws.before[:, None]
-        prior = _PRIOR_ROWS * help_.spreads
-        slopes = (prior + before(deviations * (targets - help_.means))) / (prior + before(deviations**2) + _TINY)
+        deviations, seen_rows = predicted.values - predicted.means, draws.before[:, None]
+        prior = _PRIOR_ROWS * predicted.spreads
+        slopes = (prior + before(deviations * (targets - predicted.means))) / (prior + before(deviations**2) + _TINY)
         slopes = np.clip(slopes, 0.0, _LARGEST_SLOPE)
         offsets = slopes * deviations
-        rates = before(targets - offsets) + _PRIOR_ROWS_OF_MEAN * help_.means
+        rates = before(targets - offsets) + _PRIOR_ROWS_OF_MEAN * predicted.means
         residuals = targets - offsets - rates / (seen_rows + _PRIOR_ROWS_OF_MEAN)
-        variances = (_PRIOR_ROWS * help_.variances + before(residuals**2)) / (_PRIOR_ROWS + seen_rows)
-        lowest, highest = slopes * (help_.lowest - help_.means), slopes * (help_.highest - help_.means)
-        return cls(draws, n, targets, before(targets), offsets, lowest, highest, variances, help_.skewness)
+        variances = (_PRIOR_ROWS * predicted.variances + before(residuals**2)) / (_PRIOR_ROWS + seen_rows)
+        lowest, highest = slopes * (predicted.lowest - predicted.means), slopes * (predicted.highest - predicted.means)
+        return cls(draws, n, targets, before(targets), offsets, lowest, highest, variances, predicted.skewness)
+
+    def first(self, n_labels: int) -> Bets:
+        """The bets on the first labels; their sizes are still those for all labels."""
+        at = slice(n_labels)
+        arrays = (self.targets, self.seen, self.offsets, self.lowest, self.highest, self.variances, self.skewness)
+        return Bets(self.draws.first(n_labels), self.n_rows, *(one[at] for one in arrays))
 
     @property
     def left(self) -> FloatArray:
@@ -124,7 +130,7 @@ class Bets:
         return np.asarray(rounds.max(axis=0, initial=0.0))
 
     def log_wealth(self, totals: FloatArray, sizes: FloatArray, sign: int) -> FloatArray:
-        """The log wealth after each row, shape (m, k), of a gambler who bets that these totals are wrong.
+        """The log wealth after each row, shape (m, k), of a bettor who bets that these totals are wrong.
 
         Parameters
         ----------
@@ -159,7 +165,7 @@ def expected_distance(
     return Distance(distance, variances + skewness * distance)
 
 
-class _Help(NamedTuple):
+class _ControlVariates(NamedTuple):
     """What predictions say about each labelled row before its label is seen; all arrays have shape (m, k).
 
     Attributes
@@ -182,7 +188,7 @@ class _Help(NamedTuple):
     skewness: FloatArray
 
 
-def _help(probs: FloatArray, draws: Draws, labels: IndexArray) -> _Help:
+def _control_variates(probs: FloatArray, draws: Draws, labels: IndexArray) -> _ControlVariates:
     """The predictions, recalibrated from time to time with the labels that were seen."""
     n, m = len(probs), len(labels)
     starts = [0, *(_FIRST_REFIT * 2**i for i in range(m.bit_length()) if _FIRST_REFIT * 2**i < m)]
@@ -198,7 +204,7 @@ def _help(probs: FloatArray, draws: Draws, labels: IndexArray) -> _Help:
         means = (columns.sum(axis=1) - seen) / (n - draws.before[at])[:, None]
         of_all = (columns.min(axis=1), columns.max(axis=1), columns.var(axis=1), *_implied(columns))
         parts.append((h[draws.rows[at]], means, *(np.broadcast_to(one, means.shape) for one in of_all)))
-    return _Help(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return _ControlVariates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def implied_variance(probs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -39,6 +39,9 @@ FOR_FEATURES = Shrinkage(1.0, 1.0, 0.05, 1e-6)
 FOR_BETS = Shrinkage(10.0, 2.0, -np.inf, 1e-4)
 """For bets on labels, from as few as 16 labels."""
 
+FOR_FIRST_STAGE = FOR_BETS._replace(slope=2.0)
+"""To find out with a dozen labels what predictions know: misleading ones know as much as their opposite."""
+
 
 _LARGEST_LOG = -np.log(FOR_FEATURES.smallest)  # the floors of all kinds of shrinkage are at least this high
 _SAFE_EXPONENT = 600.0  # exp of plus or minus this much is a normal number
@@ -94,7 +97,9 @@ def fit_calibration(
     return theta
 
 
-def recalibrated(probs: FloatArray, labelled: FloatArray, labels: IndexArray) -> FloatArray:
+def recalibrated(
+    probs: FloatArray, labelled: FloatArray, labels: IndexArray, shrinkage: Shrinkage = FOR_BETS
+) -> FloatArray:
     """Predictions that are calibrated with the predictions and the labels of a few rows, for bets."""
-    theta = fit_calibration(logarithms(labelled, FOR_BETS), labels, shrinkage=FOR_BETS)
-    return calibrated(logarithms(probs, FOR_BETS), theta)
+    theta = fit_calibration(logarithms(labelled, shrinkage), labels, shrinkage=shrinkage)
+    return calibrated(logarithms(probs, shrinkage), theta)

@@ -11,9 +11,10 @@ from baserate.errors import BadOption, Option
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.estimation.label_bounds import expected_widths
 from baserate.estimation.labelled_rows import LabelledBatch, read_batch
-from baserate.inputs.dataframes import is_dataframe
+from baserate.inputs.dataframes import column_names, is_dataframe
 from baserate.inputs.validation import as_confidence, quoted_name
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray, has_masked_entries
+from baserate.support.numbers import counted
 
 _SIZES = (50, 100, 200, 400, 800, 1600, 3200)  # for the table of widths
 _MIN_DRAWS = 8  # from each stratum, because there are as many rounds of bets as the smallest stratum has labels
@@ -74,7 +75,7 @@ def draw_rows(
     200 of 2,000 rows to label, drawn at random
     <BLANKLINE>
       labels  widest interval  mean interval
-      50               0.2687         0.2687
+      50               0.2740         0.2740
       100              0.1866         0.1866
       200              0.1262         0.1262
       400              0.0830         0.0830
@@ -109,7 +110,8 @@ def _allocate(sizes: IndexArray, size: int) -> IndexArray:
     drawn = np.minimum(sizes, _MIN_DRAWS)
     if drawn.sum() > size:
         raise BadOption(
-            f"{_SIZE} is {size}, but the {len(sizes)} strata of {_STRATIFY}= need at least {drawn.sum()} labels, up to "
+            f"{_SIZE} is {size}, but {counted(len(sizes), 'stratum', 'strata')} of {_STRATIFY}= "
+            f"{'needs' if len(sizes) == 1 else 'need'} at least {counted(int(drawn.sum()), 'label')}, up to "
             f"{_MIN_DRAWS} from each; draw more rows, or use fewer strata",
             options=[_SIZE, _STRATIFY],
         )
@@ -122,21 +124,28 @@ def _allocate(sizes: IndexArray, size: int) -> IndexArray:
 
 def _strata(stratify: Any, probs_new: Any, batch: LabelledBatch, size: int) -> IndexArray:
     n = len(batch.probs)
-    if isinstance(stratify, str):
-        if is_dataframe(probs_new) and stratify in (getattr(probs_new, "column_names", None) or probs_new.columns):
-            stratify = np.asarray(probs_new[stratify])
-        elif stratify == _PREDICTED:
-            return _predicted_strata(batch.probs, size)
-        else:
-            raise BadOption(
-                f"{_STRATIFY} is {quoted_name(stratify)}, but must be 'predicted', the name of a column of the "
-                "dataframe, or one value per row",
-                options=[_STRATIFY],
-            )
-    values = np.asarray(stratify)
+    is_one = isinstance(stratify, str) or not hasattr(stratify, "__len__")
+    if is_dataframe(probs_new) and is_one and stratify in column_names(probs_new):
+        stratify = probs_new[stratify]
+    elif isinstance(stratify, str) and stratify == _PREDICTED:
+        return _predicted_strata(batch.probs, size)
+    elif is_one:
+        raise BadOption(
+            f"{_STRATIFY} is {quoted_name(stratify)}, but must be 'predicted', the name of a column of the "
+            "dataframe, or one value per row",
+            options=[_STRATIFY],
+        )
+    if has_masked_entries(stratify):
+        raise BadOption(
+            f"{_STRATIFY} is a masked array with masked entries; give every row a value", options=[_STRATIFY]
+        )
+    try:
+        values = np.asarray(stratify)
+    except ValueError:
+        raise BadOption(f"{_STRATIFY} must have one value for each row, not a list", options=[_STRATIFY]) from None
     if values.shape != (n,):
         raise BadOption(
-            f"{_STRATIFY} must have one value for each of the {n} rows, but has shape {values.shape}",
+            f"{_STRATIFY} must have one value for each of the {n:,} rows, but has shape {values.shape}",
             options=[_STRATIFY],
         )
     return np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
@@ -154,7 +163,7 @@ def _check(size: Any, n: int, confidence: Any) -> None:
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise BadOption(f"{_SIZE} must be a whole number above 0, not {quoted_name(size)}", options=[_SIZE])
     if size > n:
-        raise BadOption(f"{_SIZE} is {size}, but probs_new has only {n} rows", options=[_SIZE])
+        raise BadOption(f"{_SIZE} is {size}, but probs_new has only {counted(n, 'row')}", options=[_SIZE])
     as_confidence(confidence)
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column, percent
 from baserate.support.summary import Summary, Table
 
 
@@ -63,7 +63,7 @@ class DrawnRows:
     def _summary(self) -> Summary:
         how = "at random"
         if self.strata is not None:
-            how = f"at random from each of {len(np.unique(self.strata))} strata"
+            how = f"at random from each of {counted(len(np.unique(self.strata)), 'stratum', 'strata')}"
         mean = [float(widths.mean()) for widths in self.widths_by_class.values()]
         table = Table.of(
             {
@@ -73,7 +73,7 @@ class DrawnRows:
             }
         )
         note = (
-            f"Widths of the intervals of the class rates to expect at {100 * self.confidence:.6g} % confidence, if the "
-            "predictions are calibrated."
+            f"Widths of the intervals of the class rates to expect at {percent(self.confidence)} confidence, if the "
+            f"predictions are calibrated{'' if self.strata is None else '; with strata they are a little wider'}."
         )
         return Summary(f"{len(self.rows):,} of {self.n_rows:,} rows to label, drawn {how}", [], [table], [note])

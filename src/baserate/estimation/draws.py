@@ -37,6 +37,11 @@ class Draws:
     weights: FloatArray
     largest_weights: FloatArray
 
+    def first(self, n_labels: int) -> Draws:
+        """The first labelled rows."""
+        at = slice(n_labels)
+        return Draws(self.rows[at], self.before[at], self.weights[at], self.largest_weights[at])
+
     @property
     def ends_round(self) -> BoolArray:
         """Whether each row is the last one of its round."""

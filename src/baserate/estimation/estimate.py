@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from baserate.core.contracts import Engine
 from baserate.engines import open_rows
-from baserate.errors import AssumptionRefuted, BadLabels, BadOption, Option
+from baserate.errors import AssumptionRefuted, BadLabels, BadOption, BadRates, Option
 from baserate.estimation.batch import Batch
 from baserate.estimation.calibration import logarithms
 from baserate.estimation.exact import exact_bounds
 from baserate.estimation.features import class_moments
 from baserate.estimation.labelled import estimate_from_labels
 from baserate.estimation.moments import confidence_region
+from baserate.estimation.shares import largest_misfit
 from baserate.estimation.validation import (
     ValidationRows,
+    are_numbers_of_two_classes,
     has_several_columns,
     names_of_labels,
     read_labelled,
@@ -26,20 +30,24 @@ from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_confidence, class_label, quoted, quoted_name
 from baserate.progress import Progress
 from baserate.rates import Rates
-from baserate.rates.estimated import EstimatedRates
-from baserate.result.text import counted
+from baserate.rates.estimated import EstimatedRates, p_value_text
 from baserate.solving.request import class_names
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted
 from baserate.tables import is_table
 
 LEVEL = 0.01
 """The assumption is refuted if the p-value of its test is below this."""
 
+SHARES_LEVEL = 0.001
+"""The same for the test of the shares of predictions in intervals, which is in addition to the other one."""
+
 _FEWEST_ROWS = 2  # of each class, for moments: a variance needs two
+_MOST_CLASSES = 400  # With more, covariance matrices within all classes take gigabytes.
 _FEWEST_DISTINCT = 10  # validation predictions, before equal ones in the batch are said to be the same rows
 _EVERYTHING = Option("on_refuted", "'everything'")
 _LABELLED, _METHOD = Option("labelled"), Option("method", "'exact'")
-_PROBS_VAL, _Y_VAL = Option("probs_val"), Option("y_val")
+_PROBS_VAL, _Y_VAL, _CLASSES = Option("probs_val"), Option("y_val"), Option("classes", "[...]")
 
 
 def estimate(
@@ -99,8 +107,8 @@ def estimate(
     Returns
     -------
     Rates
-        With ``estimate()``, ``bounds()``, ``p_value`` and ``region``. It belongs to this batch: :func:`adjust` refuses
-        to use it for other rows.
+        With ``estimate()`` and ``bounds()``. If it is from validation data, also with ``p_value``, and ``region``,
+        which is the ellipsoid. It belongs to this batch: :func:`adjust` refuses to use it for other rows.
 
     Raises
     ------
@@ -151,13 +159,13 @@ def estimate(
         probs=probs_new,
         argument="probs_new",
         columns=columns,
-        named_classes=_named_classes(probs_new, probs_val, y_val, classes, columns),
+        named_classes=classes,
         from_logits=from_logits,
         normalize=normalize,
         progress=progress,
     )
-    rows = open_rows(source)
-    names = class_names(rows, classes, named=source.named_classes)
+    rows, names = _open_batch(source, probs_val, y_val)
+    _check_classes(rows.n_classes)
     validation = read_labelled(probs_val, y_val, rows, names, source)
     batch = Batch.of(rows, row_model(rows.n_classes, source.reading))
     _check_overlap(batch, validation)
@@ -180,12 +188,42 @@ def _check_validation(probs_new: Any, probs_val: Any, y_val: Any) -> None:
         )
 
 
-def _named_classes(probs_new: Any, probs_val: Any, y_val: Any, classes: Any, columns: Any) -> Sequence[Any] | None:
-    """The classes that the caller names, or, for tables, those of the labels: columns may have a prefix before them."""
-    in_files = isinstance(y_val, str) and is_table(probs_new)
-    if columns is None and classes is None and (in_files or has_several_columns(probs_new)):
-        return names_of_labels(probs_val, y_val)
-    return classes
+def _check_classes(k: int) -> None:
+    if k > _MOST_CLASSES:
+        raise BadOption(
+            f"there are {k:,} classes, but rates can be estimated from validation data for at most {_MOST_CLASSES}; "
+            f"label a few random rows of the batch and pass them as {_LABELLED}=",
+            options=[_LABELLED],
+        )
+
+
+def _open_batch(source: RowSource, probs_val: Any, y_val: Any) -> tuple[Engine, tuple[Any, ...] | None]:
+    """The batch, and the names of its classes."""
+    in_files, classes = isinstance(y_val, str) and is_table(source.probs), source.named_classes
+    if source.columns is not None or classes is not None or not (in_files or has_several_columns(source.probs)):
+        rows = open_rows(source)
+        return rows, class_names(rows, classes, named=classes)
+    # The names of the columns may have a prefix before those of the labels.
+    labels = names_of_labels(probs_val, y_val)
+    rows = open_rows(replace(source, named_classes=labels))
+    try:
+        return rows, class_names(rows, None, named=labels)
+    except BadRates:
+        if are_numbers_of_two_classes(labels):
+            return rows, class_names(rows, None, named=None)  # the only column has the probabilities of class 1
+        assert labels is not None
+        assert rows.columns is not None
+        column = f"the only column with probabilities is {quoted_name(rows.columns.names[-1])}"
+        if len(labels) > 2:
+            raise BadLabels(
+                f"{_Y_VAL} has {len(labels)} classes, {quoted(labels)}, but {column}, which is enough for two classes",
+                options=[_Y_VAL],
+            ) from None
+        raise BadLabels(
+            f"{_Y_VAL} has the classes {quoted(labels)}, but {column}, and it is not known to which class it belongs; "
+            f"pass {_CLASSES} with both names, the name for this column last",
+            options=[_Y_VAL, _CLASSES],
+        ) from None
 
 
 def _estimated(
@@ -211,7 +249,9 @@ def _estimated(
         "mean": batch.mean,
     }
     try:
-        return EstimatedRates(**find(batch, validation, names, confidence), **shared)._validated()
+        found = find(batch, validation, names, confidence)
+        _check_shares(batch, validation, names)
+        return EstimatedRates(**found, **shared)._validated()
     except AssumptionRefuted as error:
         if on_refuted == "raise":
             raise
@@ -241,7 +281,7 @@ def _by_moments(batch: Batch, validation: ValidationRows, names: Any, confidence
     moments = class_moments(batch, logarithms(validation.probs), validation.y)
     found = confidence_region(moments, batch.n_rows, confidence)
     if found.p_value < LEVEL:
-        raise _refuted(found.p_value, found.unconstrained, names)
+        raise _misfit_of_means(found.p_value, found.unconstrained, names)
     reach = found.radius * np.sqrt(np.diag(found.covariance))
     low, high = np.clip(found.centre - reach, 0.0, 1.0), np.clip(found.centre + reach, 0.0, 1.0)
     region = {"centre": found.centre, "covariance": found.covariance, "radius": found.radius}
@@ -251,19 +291,35 @@ def _by_moments(batch: Batch, validation: ValidationRows, names: Any, confidence
 def _by_confusions(batch: Batch, validation: ValidationRows, names: Any, confidence: float) -> dict[str, Any]:
     found = exact_bounds(batch.most_probable, validation.probs.argmax(axis=1), validation.y, confidence)
     if found is None:
-        raise _refuted(None, None, names)
+        raise _refuted("no class rates explain how often each class is predicted", None)
     return {"values": found.middle, "low": found.low, "high": found.high}
 
 
-def _refuted(p_value: float | None, rates: FloatArray | None, names: Any) -> AssumptionRefuted:
-    if p_value is None:
-        figures = "no class rates explain how often each class is predicted"
+def _check_shares(batch: Batch, validation: ValidationRows, names: Any) -> None:
+    """Raise if no class rates explain how the predictions are spread."""
+    found = largest_misfit(batch, logarithms(validation.probs), validation.y)
+    if found.p_value >= SHARES_LEVEL:
+        return
+    if found.share > found.largest:
+        limit = f"but no class of the validation data has more than {100 * found.largest:.3g} %"
     else:
-        number = "below 0.0001" if p_value < 1e-4 else f"{p_value:.2g}"
-        figures = f"the p-value of the test is {number}"
-    if rates is not None and rates.min() < -0.01:
+        limit = f"but every class of the validation data has at least {100 * found.smallest:.3g} %"
+    raise _refuted(
+        f"{100 * found.share:.3g} % of the batch have a prediction from {found.low:.3g} to {found.high:.3g} for "
+        f"{class_label(names, found.class_number)}, {limit} (p-value {p_value_text(found.p_value)})",
+        found.p_value,
+    )
+
+
+def _misfit_of_means(p_value: float, rates: FloatArray, names: Any) -> AssumptionRefuted:
+    figures = f"the p-value of the test is {p_value_text(p_value)}"
+    if rates.min() < -0.01:
         worst = int(rates.argmin())
         figures += f", and the rates that fit best give {class_label(names, worst)} {rates[worst]:.3g}"
+    return _refuted(figures, p_value)
+
+
+def _refuted(figures: str, p_value: float | None) -> AssumptionRefuted:
     return AssumptionRefuted(
         "predictions within each class are not distributed as in the validation data, so the class rates cannot be "
         f"estimated from them: {figures}. Label a few random rows of the batch and pass them as {_LABELLED}=, collect "

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.clopper_pearson import clopper_pearson
 
 
 class Bounds(NamedTuple):
@@ -44,8 +45,9 @@ def exact_bounds(most_probable: FloatArray, predicted: IndexArray, y: IndexArray
     # With two classes, the rates of one prediction say everything about the other one.
     n_rows = 1 if k == 2 else k
     alpha = 1.0 - confidence
-    low_c, high_c = clopper_pearson(confusion, confusion.sum(axis=0), alpha / 2 / (n_rows * k))
-    low_b, high_b = clopper_pearson(most_probable, most_probable.sum(), alpha / 2 / n_rows)
+    # Half of alpha is for the validation rows and half for the batch, and each interval has two ends.
+    low_c, high_c = clopper_pearson(confusion, confusion.sum(axis=0) - confusion, alpha / 4 / (n_rows * k))
+    low_b, high_b = clopper_pearson(most_probable, most_probable.sum() - most_probable, alpha / 4 / n_rows)
     # sum_c pi_c low_jc <= high_j and sum_c pi_c high_jc >= low_j
     left, right = np.vstack([low_c, -high_c]), np.concatenate([high_b, -low_b])
     ends = []
@@ -61,13 +63,3 @@ def exact_bounds(most_probable: FloatArray, predicted: IndexArray, y: IndexArray
     at = np.arange(k)
     low, high = (np.clip(corners[first + at, at], 0.0, 1.0) + 0.0 for first in (0, k))  # not -0
     return Bounds(low, np.maximum(low, high), corners.mean(axis=0) / corners.mean(axis=0).sum())
-
-
-def clopper_pearson(successes: FloatArray, trials: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Intervals that miss a probability with probability ``alpha`` at most; 0 to 1 without trials."""
-    from scipy.special import betaincinv
-
-    x, others = successes, trials - successes
-    low = np.where(x > 0, betaincinv(np.maximum(x, 1.0), others + 1.0, alpha / 2), 0.0)
-    high = np.where(others > 0, betaincinv(x + 1.0, np.maximum(others, 1.0), 1.0 - alpha / 2), 1.0)
-    return low, high

@@ -1,8 +1,9 @@
 """Features of the predictions whose means identify the class rates, and their moments in each class.
 
-The features are posteriors, calibrated and re-weighted to a pilot of the new rates, and one more: the sum of their
-squares, which says how confident they are. Calibration uses the labels of the validation rows, so it is cross-fitted:
-the features of each fold come from a calibration without it, and those of the batch are means over the folds.
+The features are posteriors, calibrated and re-weighted to a first estimate of the new rates, and one more: the sum of
+their squares, which says how confident they are. Calibration uses the labels of the validation rows, so it is
+cross-fitted: the features of each fold come from a calibration without it, and those of the batch are means over the
+folds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from baserate.estimation.batch import Batch
 from baserate.estimation.calibration import calibrated, fit_calibration
-from baserate.estimation.pilot import pilot_rates
+from baserate.estimation.initial_rates import estimate_initial_rates
 from baserate.support.arrays import FloatArray, IndexArray
 
 FOLDS = 5
@@ -44,19 +45,21 @@ class ClassMoments(NamedTuple):
         Means in each class of the validation data.
     covariances : array of shape (k, m, m)
         Covariance matrices within each class.
-    jumps : array of shape (k, m, m)
-        Mean square change of the features if a row of each class looks like one of another class.
+    between : array of shape (k, m, m)
+        Mean scatter of the means of the other classes around the mean of each class: by how much the features change,
+        squared, if a row of the class looks like one of another class.
     counts : array of shape (k,)
         Number of validation rows of each class.
-    pilot : array of shape (k,)
+    initial_rates : array of shape (k,)
+        A first estimate of the rates of the batch.
     """
 
     batch: FloatArray
     means: FloatArray
     covariances: FloatArray
-    jumps: FloatArray
+    between: FloatArray
     counts: FloatArray
-    pilot: FloatArray
+    initial_rates: FloatArray
 
 
 def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments:
@@ -65,9 +68,9 @@ def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments
     counts = np.bincount(y, minlength=k).astype(np.float64)
     rates = (counts + 0.5) / (counts.sum() + 0.5 * k)
     theta = fit_calibration(logs, y)
-    pilot = pilot_rates(batch, theta, rates)
+    initial = estimate_initial_rates(batch, theta, rates)
     # Posteriors for a class of rate 0 would all be 0, which says nothing about its rate.
-    offset = np.log(((1 - _SPREAD) * pilot + _SPREAD / k) / rates)
+    offset = np.log(((1 - _SPREAD) * initial + _SPREAD / k) / rates)
     folds = _folds(y, counts)
     fitted = [fit_calibration(logs[folds != f], y[folds != f], theta, steps=2) for f in range(FOLDS)]
     features = np.empty((len(y), k + 1))
@@ -75,9 +78,9 @@ def class_moments(batch: Batch, logs: FloatArray, y: IndexArray) -> ClassMoments
         features[folds == f] = features_of(calibrated(logs[folds == f], own, offset))
     sums = batch.sum(partial(_summed, np.array(fitted), offset)).sums
     means, covariances = _within_classes(features, y, counts, calibrated(logs, theta))
-    jumps = _jumps(means)
-    covariances += (_UNSEEN / counts)[:, None, None] * jumps
-    return ClassMoments(np.asarray(sums) / batch.n_rows, means, covariances, jumps, counts, pilot)
+    between = _scatter_between_classes(means)
+    covariances += (_UNSEEN / counts)[:, None, None] * between
+    return ClassMoments(np.asarray(sums) / batch.n_rows, means, covariances, between, counts, initial)
 
 
 def features_of(posteriors: FloatArray) -> FloatArray:
@@ -125,7 +128,7 @@ def _within_classes(
     return means, covariances
 
 
-def _jumps(means: FloatArray) -> FloatArray:
-    """Mean square change of the features if a row of each class looks like one of another class; shape (k, m, m)."""
+def _scatter_between_classes(means: FloatArray) -> FloatArray:
+    """Mean scatter of the means of the other classes around the mean of each class; shape (k, m, m)."""
     differences = means.T[:, None, :] - means.T[None, :, :]
     return np.asarray(differences.transpose(0, 2, 1) @ differences / (len(differences) - 1))

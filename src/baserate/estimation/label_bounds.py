@@ -12,17 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from baserate.estimation.betting import Bets, expected_distance, implied_variance
-from baserate.estimation.calibration import recalibrated
+from baserate.estimation.calibration import FOR_FIRST_STAGE, recalibrated
 from baserate.estimation.draws import Draws
 from baserate.estimation.label_tests import Counts, LabelTests
+from baserate.rates.intervals import n_intervals
 from baserate.support.arrays import FloatArray, IndexArray
 
-_HELPFUL, _USELESS = 0.6, 0.9  # Expected width with predictions, divided by the width without them.
+_HELPFUL, _USELESS = 0.6, 0.88  # Expected width with predictions, divided by the width without them.
 _SHARE_HELPFUL, _SHARE_UNCLEAR = 0.25, 0.5  # Shares of the level for the test without predictions.
-_TRIAL = 8  # One of so many labels belongs to the trial,
-_SHORTEST_TRIAL = 16  # but at least so many labels,
-_LONGEST_TRIAL = 4  # and at most one of so many.
-_HELPED = 0.75  # Share of the gambler with predictions in the wealth at the start of the trial.
+_FIRST = 16  # One of so many labels belongs to the first stage,
+_FEWEST_FIRST = 12  # but at least so many labels,
+_MOST_FIRST = 4  # and at most one of so many.
+_WEIGHT = 0.25  # Share of the initial wealth with which the bettor with predictions starts.
 
 
 def label_bounds(
@@ -38,48 +39,53 @@ def label_bounds(
         Labels of the rows in ``draws``, as column numbers.
     confidence : float
     stratified : bool
-        Whether rows were drawn from strata. Then the counts alone have no exact test, and there is no trial.
+        Whether rows were drawn from strata. Then the counts alone have no exact test, and there is no first
+        stage.
     """
     (n, k), m = probs.shape, len(labels)
     if n == m:
         counts = np.bincount(labels, minlength=k).astype(np.float64)
         return Counts(counts, counts)
-    low, high = _tests(probs, draws, labels, confidence, stratified=stratified).counts()
+    low, high = tests_of(probs, draws, labels, confidence, stratified=stratified).counts()
     if k == 2:  # Both classes say the same.
         low, high = np.array([n - high[1], low[1]]), np.array([n - low[1], high[1]])
     return Counts(low, high)
 
 
-def _tests(probs: FloatArray, draws: Draws, labels: IndexArray, confidence: float, *, stratified: bool) -> LabelTests:
-    """The tests, after the trial."""
+def tests_of(probs: FloatArray, draws: Draws, labels: IndexArray, confidence: float, *, stratified: bool) -> LabelTests:
+    """The tests of the counts, after the first stage."""
     (n, k), m = probs.shape, len(labels)
     level = level_per_class(k, confidence)
     bets = Bets.of(probs, draws, labels)
     alone = Bets.without_predictions(probs.mean(axis=0), n, draws, labels)
-    trial = 0 if stratified else min(max(m // _TRIAL, _SHORTEST_TRIAL), m // _LONGEST_TRIAL)
+    n_first = 0 if stratified else _n_first(m)
     shares = np.zeros(k) if stratified else _shares(_Knowledge.of(probs), m, n, level)
-    in_trial = (shares < 1) & (trial > 0)
-    if in_trial.any():
-        calibrated = _Knowledge.of(recalibrated(probs, probs[draws.rows[:trial]], labels[:trial]))
-        shares = np.where(in_trial, _shares(calibrated, m, n, level), shares)
+    has_first = (shares < 1) & (n_first > 0)
+    if has_first.any():
+        calibrated = recalibrated(probs, probs[draws.rows[:n_first]], labels[:n_first], FOR_FIRST_STAGE)
+        shares = np.where(has_first, _shares(_Knowledge.of(calibrated), m, n, level), shares)
     needed = np.array([False, True]) if k == 2 else np.ones(k, dtype=np.bool_)
     return LabelTests(
         bets,
         alone,
         labels,
-        trial,
-        _HELPED,
+        n_first,
+        _WEIGHT,
         thresholds=np.full(k, np.log(2.0 / level)),
         levels=np.where(needed, level * (1.0 - shares), 0.0),
         exact_levels=np.where(needed, level * shares, 0.0),
-        in_trial=in_trial,
+        has_first=has_first,
     )
 
 
+def _n_first(m: int) -> int:
+    """Number of labels of the first stage."""
+    return min(max(m // _FIRST, _FEWEST_FIRST), m // _MOST_FIRST)
+
+
 def level_per_class(n_classes: int, confidence: float) -> float:
-    """Probability with which the interval of one class may be wrong, by Bonferroni's inequality."""
-    # With two classes both intervals contain the same information: either both are right or neither is.
-    return (1.0 - confidence) / (1 if n_classes == 2 else n_classes)
+    """Probability with which the interval of one class may be wrong."""
+    return (1.0 - confidence) / n_intervals(n_classes)
 
 
 def expected_widths(probs: FloatArray, n_labelled: int, confidence: float) -> FloatArray:
@@ -89,9 +95,10 @@ def expected_widths(probs: FloatArray, n_labelled: int, confidence: float) -> Fl
         return np.zeros(k)
     level, knowledge = level_per_class(k, confidence), _Knowledge.of(probs)
     shares = _shares(knowledge, n_labelled, n, level)
-    with_help = _betting_widths(knowledge, n_labelled, n, level * np.where(shares < 1, 1.0 - shares, 1.0))
-    without = _exact_widths(knowledge, n_labelled, n, level * shares)
-    widths = np.where(shares < 1, np.minimum(with_help, without), without)
+    after = n_labelled - _n_first(n_labelled)  # those of the first stage add little
+    by_bets = _betting_widths(knowledge, after, n, level * np.where(shares < 1, 1.0 - shares, 1.0))
+    by_counts = _exact_widths(knowledge, n_labelled, n, level * shares)
+    widths = np.where(shares < 1, np.minimum(by_bets, by_counts), by_counts)
     return np.asarray(np.minimum(widths, 1.0 - n_labelled / n))
 
 

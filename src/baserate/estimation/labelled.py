@@ -21,6 +21,7 @@ from baserate.inputs.validation import as_confidence
 from baserate.rates import Rates, from_json
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 
 
 def estimate_from_labels(
@@ -120,10 +121,11 @@ def _check_number(labels: ArrayLike, n_labelled: int, n_rows: int) -> None:
     shape = np.shape(np.asarray(labels, dtype=object))
     if shape == (n_labelled,):
         return
-    given = f"{shape[0]} labels" if len(shape) == 1 else f"shape {shape}"
+    given = counted(shape[0], "label") if len(shape) == 1 else f"shape {shape}"
     hint = f"; if it has the labels of all rows, pass those of {LABELLED} only" if shape == (n_rows,) else ""
     raise BadLabels(
-        f"{Y_LABELLED} has {given}, but {LABELLED} has {n_labelled} rows; pass one label for each of them{hint}",
+        f"{Y_LABELLED} has {given}, but {LABELLED} has {counted(n_labelled, 'row')}; pass one label for each of "
+        f"them{hint}",
         options=[Y_LABELLED, LABELLED],
     )
 

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from baserate.engines.memory import MemoryEngine
-from baserate.errors import BadLabels, BadOption, BadProbabilities, Option
+from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.estimation.drawn_rows import DrawnRows
 from baserate.inputs.dataframes import Frame
-from baserate.inputs.labels import as_columns
+from baserate.inputs.labels import as_columns, as_labels
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.inputs.vectors import Vector
 from baserate.rates import Rates
 from baserate.rates.estimated import same_mean
 from baserate.solving import Request, read_predictions, requested
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 from baserate.tables import is_table
 
 LABELLED, Y_LABELLED = Option("labelled"), Option("y_labelled")
@@ -36,17 +37,9 @@ class LabelledBatch(NamedTuple):
 
     def columns_of(self, y_labelled: ArrayLike, n_labels: int) -> IndexArray:
         """Labels as column numbers."""
-        labels, shape = np.asarray(y_labelled), (n_labels, self.probs.shape[1])
-        missing = np.flatnonzero([_is_missing(value) for value in labels.tolist()])
-        if missing.size:
-            value = str(labels[missing[0]]).replace("nan", "NaN")
-            raise BadLabels(
-                f"{Y_LABELLED}[{missing[0]}] is {value}; label all rows that were drawn", options=[Y_LABELLED]
-            )
-        try:
-            return as_columns(labels, shape, self.classes, one_column=self.request.rows.one_column)
-        except BadLabels as error:
-            raise BadLabels(f"{Y_LABELLED} has wrong labels: {error}", options=[Y_LABELLED, *error.options]) from None
+        shape, one_column = (n_labels, self.probs.shape[1]), self.request.rows.one_column
+        advice = "label all rows that were drawn"
+        return as_columns(y_labelled, shape, self.classes, one_column=one_column, what=Y_LABELLED, advice=advice)
 
 
 def read_batch(probs: Any, what: str, **options: Any) -> LabelledBatch:
@@ -82,7 +75,7 @@ def _check_drawn(drawn: DrawnRows, batch: LabelledBatch) -> None:
     n, mean = batch.probs.shape[0], batch.probs.mean(axis=0)
     if drawn.n_rows != n:
         raise BadOption(
-            f"{LABELLED} was drawn from {drawn.n_rows:,} rows, but probs_new has {n:,}; pass the predictions "
+            f"{LABELLED} was drawn from {counted(drawn.n_rows, 'row')}, but probs_new has {n:,}; pass the predictions "
             "from which it was drawn",
             options=[LABELLED],
         )
@@ -119,14 +112,14 @@ def _as_array(labelled: Any) -> NDArray[Any]:
         )
     if values.size == 0:
         raise BadOption(f"{LABELLED} is empty; label at least one row", options=[LABELLED])
-    return values
+    return as_labels(labelled, LABELLED, "pass only the rows that were labelled", BadOption)
 
 
 def _from_mask(mask: NDArray[Any], n: int) -> IndexArray:
     if len(mask) != n:
         raise BadOption(
-            f"{LABELLED} is a mask for {len(mask)} rows, but probs_new has {n} rows; pass one boolean per row, or the "
-            "numbers of the labelled rows",
+            f"{LABELLED} is a mask for {counted(len(mask), 'row')}, but probs_new has {n:,}; pass one boolean per row, "
+            "or the numbers of the labelled rows",
             options=[LABELLED],
         )
     if not mask.any():
@@ -169,10 +162,6 @@ def _from_index(values: NDArray[Any], index: Any) -> IndexArray:
             f"{LABELLED} contains {quoted_name(missing)}, which is not in the index of probs_new", options=[LABELLED]
         )
     return rows
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
 
 
 def _check(rows: IndexArray, n: int) -> None:

@@ -20,7 +20,7 @@ from baserate.estimation.features import ClassMoments
 from baserate.rates.ellipsoids import Ellipsoid, centred_basis
 from baserate.support.arrays import BoolArray, FloatArray
 
-_JUMPS = 0.8  # Confusions of each kind that a batch may have in addition to those that are expected.
+_EXTRA_CONFUSIONS = 0.8  # Confusions of each kind that a batch may have in addition to those that are expected.
 _MARGIN = 0.8  # Share of the error probability that is used: the noise is not quite normal.
 _SIMPLEX_WEIGHT = 0.02
 """Weight of the ball around the simplex in the ellipsoid: it limits what the features leave open.
@@ -92,8 +92,8 @@ class _Fit:
         self.slopes = self.basis.T @ moments.means[:k] @ self.basis
         self.intercept = self.basis.T @ (moments.batch[:k] - moments.means[:k].mean(axis=1))
         variances = np.zeros(k)
-        rates = moments.pilot
-        for _ in range(2):  # the noise depends on the rates, of which the pilot is a first estimate
+        rates = moments.initial_rates
+        for _ in range(2):  # the noise depends on the rates, which are known only roughly at first
             self.noise, self.shares = self._noise(rates, variances)
             self.weights = np.linalg.inv(self.basis.T @ self.noise[:k, :k] @ self.basis)
             self.information = self.slopes.T @ self.weights @ self.slopes
@@ -109,7 +109,7 @@ class _Fit:
         of_batch = (n * rates + 1.0) / (n + k) / n
         of_validation = (rates**2 + variances) / self.moments.counts
         noise = np.tensordot(of_batch + of_validation, self.moments.covariances, 1)
-        noise += _JUMPS / n**2 * self.moments.jumps.sum(axis=0)
+        noise += _EXTRA_CONFUSIONS / n**2 * self.moments.between.sum(axis=0)
         # If all predictions are equal, the features differ only by rounding error, which must not be tested.
         return noise + _ROUNDING**2 * np.eye(len(noise)), of_validation
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Mapping
-from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from baserate.adjustment import Adjustment, GroupedAdjustment, as_adjustment, load
-from baserate.errors import BadOption, BadProbabilities, BadRates, NotAdaptedWarning, warn
+from baserate.adjustment import Adjustment, as_adjustment, load
+from baserate.adjustment.grouped import GroupedAdjustment
+from baserate.errors import AssumptionRefuted, BadOption, BadRates, NotAdaptedWarning, warn
 from baserate.estimation.estimate import estimate as estimate_rates
 from baserate.estimators.applying import apply_adjustment, groups_in
 from baserate.estimators.frozen import FromFrozen, check_one_label_per_row, estimator_name, not_fitted_message
 from baserate.estimators.held_out import HeldOut, check_estimate, fit_with_held_out
 from baserate.estimators.training_check import warn_if_not_trained_for
 from baserate.estimators.training_rates import training_rates, training_rows
+from baserate.estimators.wrapped import check_has_probabilities, fit_arguments, predicted, unfitted
 from baserate.inputs.class_numbers import as_rates, is_one_number
 from baserate.inputs.validation import quoted
 from baserate.losses.base import Loss
@@ -37,14 +36,6 @@ from baserate.support.arrays import FloatArray
 
 def _has_decision_function(self: AdjustedClassifier) -> bool:
     return hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
-
-
-def _unfitted(estimator: Any) -> Any:
-    """A copy of a classifier that can be trained."""
-    try:
-        return clone(estimator)
-    except RuntimeError:  # CatBoost's constructor copies lists of class weights, which scikit-learn's clone refuses
-        return deepcopy(estimator)
 
 
 class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -174,11 +165,11 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not (is_frozen and hasattr(self.estimator, "n_features_in_")):  # a frozen classifier has its own columns
             validate_data(self, X, skip_check_array=True)
         self.adjustment_ = self.validation_ = self.estimated_rates_ = None
-        params = self._inner_fit_params(sample_weight, fit_params)
+        params = fit_arguments(self, sample_weight, fit_params)
         if self.estimate is False or is_frozen:
-            self.estimator_ = _unfitted(self.estimator).fit(X, y, **params)
+            self.estimator_ = unfitted(self.estimator).fit(X, y, **params)
         else:
-            make = partial(_unfitted, self.estimator)
+            make = partial(unfitted, self.estimator)
             self.estimator_, self.validation_ = fit_with_held_out(make, X, y, params, self.estimate)
         self.classes_ = self.estimator_.classes_
         if self.estimate is not False and is_frozen:
@@ -370,9 +361,16 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The class rates of new rows, estimated with the validation rows that ``fit`` kept."""
         assert self.validation_ is not None
         probs, y = self.validation_
-        return estimate_rates(
-            self._probs_to_adapt(X), probs_val=probs, y_val=y, classes=self.classes_.tolist(), normalize=True
-        )
+        try:
+            return estimate_rates(
+                self._probs_to_adapt(X), probs_val=probs, y_val=y, classes=self.classes_.tolist(), normalize=True
+            )
+        except AssumptionRefuted as error:
+            error.add_note(
+                "These are arguments of br.estimate, which takes the predictions of the wrapped classifier for X. Pass "
+                "the rates that it returns to adapt: adapt(X, rates)."
+            )
+            raise
 
     def _prior_adjustment(self, X: Any, known: RatesLike, sample_weight: ArrayLike | None) -> Result:
         """The prior probability adjustment; rows, if there are any, are only needed for its certificate."""
@@ -395,11 +393,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_estimate(self.estimate)
         if self.method not in ("adjust", "prior"):
             raise BadOption(f"method must be 'adjust' or 'prior', not {self.method!r}")
-        if not hasattr(self.estimator, "predict_proba"):
-            raise BadOption(
-                f"{estimator_name(self.estimator)} has no predict_proba, so there are no probabilities to adjust; wrap "
-                "it in sklearn.calibration.CalibratedClassifierCV first"
-            )
+        check_has_probabilities(self.estimator)
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self, msg=not_fitted_message(self.estimator))
@@ -437,30 +431,7 @@ class AdjustedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The result of a method of the wrapped classifier. If it does not check the columns, they are checked here."""
         if hasattr(self, "n_features_in_") and not hasattr(self.estimator_, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
-        found = getattr(self.estimator_, method)(X)
-        if isinstance(found, list) and method == "predict_proba":
-            raise BadProbabilities(
-                f"predict_proba of {estimator_name(self.estimator_)} returns a list of {len(found)} arrays, one per "
-                "label; pass the probability of each label to br.adjust_multilabel"
-            )
-        return np.asarray(found)
-
-    def _inner_fit_params(self, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of ``fit`` of the wrapped classifier besides X and y."""
-        from sklearn import get_config
-
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-            return dict(routed.estimator.fit)
-        if sample_weight is None:
-            return dict(fit_params)
-        if hasattr(self.estimator, "steps"):  # the weights are for the last step of a pipeline
-            return {**fit_params, f"{self.estimator.steps[-1][0]}__sample_weight": sample_weight}
-        parameters = inspect.signature(self.estimator.fit).parameters.values()
-        takes_any = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
-        if not has_fit_parameter(self.estimator, "sample_weight") and not takes_any:
-            raise BadOption(f"{type(self.estimator).__name__}.fit takes no sample_weight; leave it out")
-        return {**fit_params, "sample_weight": sample_weight}
+        return predicted(self.estimator_, method, X)
 
     def _checked(self, adjustment: Adjustment | str | os.PathLike[str]) -> Adjustment:
         """An adjustment, read from a file if it is a path, whose classes are those of the classifier."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from baserate.adjustment import Adjustment, GroupedAdjustment
+from baserate.adjustment import Adjustment
+from baserate.adjustment.grouped import GroupedAdjustment
 from baserate.errors import BadOption
 from baserate.inputs.dataframes import is_dataframe
 from baserate.inputs.group_columns import GROUPS

@@ -47,6 +47,7 @@ def fit_with_held_out(
     labels = np.asarray(y)
     _check_counts(labels, 2)
     if not isinstance(estimate, (bool, np.bool_)):
+        _check_share(float(estimate), len(labels), len(np.unique(labels)))
         split = StratifiedShuffleSplit(1, test_size=float(estimate), random_state=0)
         train, test = next(split.split(np.zeros(len(labels)), labels))
         fitted = _fit_on(make(), X, y, params, train)
@@ -64,6 +65,17 @@ def fit_with_held_out(
 def _fit_on(estimator: Any, X: Any, y: Any, params: Mapping[str, Any], rows: NDArray[Any]) -> Any:
     own = _check_method_params(X, params=dict(params), indices=rows)
     return estimator.fit(_safe_indexing(X, rows), _safe_indexing(y, rows), **own)
+
+
+def _check_share(share: float, n_rows: int, n_classes: int) -> None:
+    n_held_out = int(np.ceil(share * n_rows))
+    for number, what in ((n_held_out, "held out"), (n_rows - n_held_out, "left for training")):
+        if number < n_classes:
+            raise BadOption(
+                f"{_ESTIMATE} is {share:g}, so that {number} of {n_rows} rows are {what}; at least one row of each of "
+                f"the {n_classes} classes is needed",
+                options=[_ESTIMATE],
+            )
 
 
 def _check_counts(labels: NDArray[Any], least: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from baserate.errors import BadOption
 from baserate.inputs.validation import quoted, quoted_name
+
+_TOO_LONG = 10**4300  # Python does not print integers of more digits
 
 
 def matched_names(given: Sequence[Any], names: Sequence[Any]) -> list[Any]:
@@ -50,7 +51,14 @@ def _by_text(names: Iterable[Any]) -> dict[str, list[Any]]:
 
 def check_class_name(name: Any) -> None:
     """Refuse a class name that would be another one after it was saved and loaded."""
-    if not isinstance(name, (str, int, float)) or (isinstance(name, float) and not math.isfinite(name)):
+    import json
+
+    can_be_saved = isinstance(name, str)
+    if isinstance(name, int):
+        can_be_saved = abs(name) < _TOO_LONG
+    elif isinstance(name, float):
+        can_be_saved = math.isfinite(name)
+    if not can_be_saved:
         raise BadOption(f"class names must be strings, finite numbers or booleans to be saved, not {quoted_name(name)}")
     # JSON joins the two halves of a surrogate pair to one character.
     if isinstance(name, str) and json.loads(json.dumps(name)) != name:

@@ -13,7 +13,7 @@ import numpy as np
 from baserate.errors import BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.validation import class_label, quoted, quoted_name
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, has_masked_entries
 
 _RATES_TOLERANCE = 1e-6
 _ROUNDING = 4 * np.finfo(np.float64).eps
@@ -39,6 +39,10 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         rates = _of_two_classes(rates, n_classes, what)
     elif isinstance(rates, Mapping):
         rates = _from_mapping(_with_the_rest(rates, classes, n_classes), classes, n_classes, what)
+    if has_masked_entries(rates):
+        raise BadRates(
+            f"{what} are a masked array with masked entries; for unknown rates pass Rates.between with None for them"
+        )
     try:
         values = np.asarray(rates)
     except ValueError:

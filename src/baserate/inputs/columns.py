@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, BadRates, Option
@@ -113,31 +113,34 @@ def as_names(columns: Sequence[Any], option: Option = _COLUMNS) -> list[Any]:
             f"{option} must be a list of column names{pattern}, not {quoted_name(columns)}", options=[option]
         )
     names = list(columns)
+    if (no_name := next((name for name in names if not isinstance(name, Hashable)), None)) is not None:
+        raise BadOption(
+            f"{option} must be a list of column names, but contains {quoted_name(no_name)}", options=[option]
+        )
     if len(set(names)) < len(names):
         repeated = quoted([c for c in names if names.count(c) > 1][:1])
         raise BadOption(f"{option} contains {repeated} more than once", options=[option])
     return names
 
 
-def classes_of_rates(rates: object) -> tuple[Any, ...] | None:
-    """The classes that the rates name, or None if the rates are given by position."""
+class NamedClasses(NamedTuple):
+    """The classes that rates name, or None for rates by position, and whether nothing is left to other classes."""
+
+    names: tuple[Any, ...] | None
+    are_all: bool
+
+
+def classes_of_rates(rates: object) -> NamedClasses:
+    """The classes that the rates name."""
     rates = series_to_dict(rates)
     if isinstance(rates, Mapping):
-        return tuple(rates)
+        return NamedClasses(tuple(rates), not sum_is_below_one(rates))
     own = getattr(rates, "classes", None)
     if own is not None:
-        return tuple(own)
+        return NamedClasses(tuple(own), True)
     numbers = [getattr(rates, name, None) for name in ("values", "low", "high", "counts")]
     names = [name for given in numbers if isinstance(given, Mapping) for name in given]
-    return tuple(dict.fromkeys(names)) or None
-
-
-def names_all_classes(rates: object) -> bool:
-    """Whether rates by class name leave nothing to classes that they do not name."""
-    rates = series_to_dict(rates)
-    if isinstance(rates, Mapping):
-        return not sum_is_below_one(rates)
-    return getattr(rates, "classes", None) is not None
+    return NamedClasses(tuple(dict.fromkeys(names)) or None, False)
 
 
 def classes_of_one_column(column: Columns | None, named: Sequence[Any] | None) -> tuple[Any, Any] | None:

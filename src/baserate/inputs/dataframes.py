@@ -110,6 +110,16 @@ def is_dataframe(probs: object) -> bool:
     )
 
 
+def column_names(frame: Any) -> list[Any]:
+    """The names of the columns of a dataframe; empty for other objects."""
+    # The attribute ``columns`` of a pyarrow table holds the values, not the names.
+    if hasattr(frame, "column_names"):
+        return list(frame.column_names)
+    if hasattr(frame, "collect_schema"):  # polars warns if the columns of a LazyFrame are read
+        return list(frame.collect_schema().names())
+    return list(getattr(frame, "columns", []))
+
+
 def split_dataframe(
     probs: Any,
     columns: str | Sequence[Any] | None,

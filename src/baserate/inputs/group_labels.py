@@ -41,6 +41,12 @@ def label_text(value: Any) -> str:
     return str(value).strip()
 
 
+def as_json_value(value: Any) -> Any:
+    """A value of a label that JSON can hold: dates and infinity become their text, by which they are matched again."""
+    is_infinite = isinstance(value, float) and math.isinf(value)
+    return value if value is None or (isinstance(value, (str, int, float)) and not is_infinite) else label_text(value)
+
+
 def group_name(label: Label) -> str:
     """The name of a group for tables: its values, separated by commas."""
     if label and all(value is None for value in label):

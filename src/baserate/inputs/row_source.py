@@ -83,7 +83,7 @@ class RowSource:
     @property
     def answer_dtype(self) -> np.dtype[Any] | None:
         """The dtype that the caller asked for, or None for that of the predictions."""
-        return as_dtype(self.dtype)
+        return None if self.dtype is None else as_dtype(self.dtype)
 
     @property
     def choice(self) -> ColumnSelection:

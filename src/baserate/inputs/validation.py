@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from baserate.errors import BadOption, BadProbabilities, BadWeights, BaserateError, Option
 from baserate.progress import SILENT, Progress
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, has_masked_entries
 from baserate.support.text import shortened
 
 _ZEROS, _DTYPE = Option("zeros"), Option("dtype")
@@ -38,7 +38,7 @@ def as_matrix(probs: ArrayLike, *, what: str = "probs", one_row: bool = False, m
         values = np.asarray(probs)
     except ValueError as error:
         raise BadProbabilities(f"{what} is not a matrix: its rows have different lengths ({error})") from None
-    if np.ma.isMaskedArray(probs) and np.ma.getmaskarray(probs).any():
+    if has_masked_entries(probs):
         raise BadProbabilities(f"{what} is a masked array with masked entries; fill or drop those rows first")
     if values.dtype.kind not in "fiub":
         raise BadProbabilities(f"{what} must hold real numbers, but has dtype {values.dtype}{_dtype_hint(values)}")
@@ -87,10 +87,8 @@ def as_flag(name: str, value: object) -> bool:
     raise BadOption(f"{name} must be True or False, not {value!r}")
 
 
-def as_dtype(dtype: object) -> np.dtype[Any] | None:
-    """The dtype of the adjusted rows that a caller asked for: float32 or float64, or None for that of the input."""
-    if dtype is None:
-        return None
+def as_dtype(dtype: object) -> np.dtype[Any]:
+    """The dtype of the adjusted rows that a caller asked for: float32 or float64."""
     try:
         found = np.dtype(dtype)  # type: ignore[call-overload]  # whatever a caller passed
     except (TypeError, ValueError):
@@ -103,10 +101,10 @@ def as_dtype(dtype: object) -> np.dtype[Any] | None:
     return cast("np.dtype[Any]", found)
 
 
-def as_confidence(confidence: Any, error: type[BaserateError] = BadOption) -> float:
-    """The argument ``confidence``, which must be a number between 0 and 1."""
+def as_confidence(confidence: Any, error: type[BaserateError] = BadOption, *, what: str = "confidence") -> float:
+    """A confidence, which must be a number between 0 and 1; ``what`` is the name of the argument."""
     if not is_number(confidence) or not 0 < float(confidence) < 1:
-        raise error(f"confidence must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
+        raise error(f"{what} must be a number between 0 and 1, such as 0.95, not {quoted_name(confidence)}")
     return float(confidence)
 
 
@@ -157,6 +155,8 @@ def as_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | Non
         values = np.asarray(sample_weight)
     except ValueError:
         raise BadWeights("sample_weight must be a list with one number per row") from None
+    if has_masked_entries(sample_weight):
+        raise BadWeights("sample_weight is a masked array with masked entries; fill them, for instance with 0")
     if isinstance(sample_weight, str):
         raise BadWeights(f"sample_weight is the string {quoted_name(sample_weight)}; pass one number for each row")
     if values.dtype.kind not in "fiub":
@@ -200,3 +200,11 @@ def quoted(names: Sequence[Any]) -> str:
     """The first eight names and the number of the others, for use in messages."""
     shown = ", ".join(quoted_name(c) for c in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def suggestion(given: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known name that is most like it, or nothing."""
+    import difflib  # only for messages
+
+    near = difflib.get_close_matches(given.lower(), list(known), n=1) if isinstance(given, str) else []
+    return f"; did you mean {quoted_name(near[0])}?" if near else ""

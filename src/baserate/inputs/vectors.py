@@ -16,7 +16,8 @@ from baserate.errors import BadProbabilities
 from baserate.inputs.reading import FROM_LOGITS, NUMBERED, Naming
 from baserate.support.answer_types import AnswerTypes
 
-_MAX_EXCESS = 1e-5  # A probability may be above 1 by rounding errors of float32.
+LARGEST_EXCESS = 1e-5
+"""How far the probability of one class may be above 1, by rounding errors of float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ def two_columns(p: NDArray[Any], *, from_logits: bool = False, naming: Naming = 
 
 def check_probabilities(p: NDArray[Any], naming: Naming, first_row: int = 0) -> None:
     """Raise if some of the probabilities of one class, from row ``first_row`` on, are not between 0 and 1."""
-    bad = np.flatnonzero(~((p >= 0) & (p <= 1 + _MAX_EXCESS)))
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1 + LARGEST_EXCESS)))
     if bad.size:
         i, more = int(bad[0]), f" ({bad.size} of {len(p)} rows are not)" if bad.size > 1 else ""
         if not np.isfinite(p[i]):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baserate.result.text import class_name, counted
-from baserate.support.numbers import format_column
+from baserate.result.text import class_name
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 if TYPE_CHECKING:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from baserate.errors import BadFile, BadLabels, BadOption, BadRates, Option
+from baserate.errors import BadFile, BadRates, BaserateError, Option
 from baserate.inputs.class_names import matched_names, same_text
-from baserate.inputs.class_numbers import as_rates, is_one_number, series_to_dict, sum_is_below_one
-from baserate.inputs.validation import as_classes, class_label, quoted, quoted_name
+from baserate.inputs.class_numbers import as_rates, is_one_number, sum_is_below_one
+from baserate.inputs.validation import as_classes, as_confidence, class_label, quoted, quoted_name
+from baserate.rates.arguments import as_batch_size, copied_numbers, count_labels
 from baserate.rates.ellipsoid_arguments import around_draws, near_by_matrix
 from baserate.rates.fixed_confidence import check_level
-from baserate.rates.parse import parse_rates
-from baserate.rates.saving import is_saved, load_rates, save_rates
+from baserate.rates.plain_values import as_plain_value, from_plain_value
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.rates.summary import rates_summary
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import FloatArray, has_masked_entries
+from baserate.support.numbers import counted
 from baserate.support.summary import Summary
 from baserate.support.text import printable, shortened
 
 _SHOWN = 6  # classes that are printed
+_NEWER = "a newer version of baserate may have written the file"
 DESIGN_EFFECT = Option("design_effect")
-_MAX_BATCH = 2**53  # Larger whole numbers are not exact as floats.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +63,8 @@ class Rates(ABC):
 
     kind: ClassVar[str]
     kinds: ClassVar[dict[str, type[Rates]]] = {}
+    is_grouped: ClassVar[bool] = False
+    """Whether the rates are given per group."""
     classes: tuple[Any, ...] | None
 
     def __init_subclass__(cls) -> None:
@@ -132,8 +134,10 @@ class Rates(ABC):
             ``radius = sqrt(chi2.ppf(confidence, k - 1) / m)`` gives the usual approximate confidence region of the
             population's rates. With "chi2", a class with value 0 has rate 0. A matrix S is a covariance matrix, such
             as that of estimated rates: the distance is ``sqrt((t - v)' S^-1 (t - v))``, and the set is an ellipsoid.
-            Only the part of S that keeps the sum of rates counts. It has the order of ``values``, or the class names
-            as index and columns of a pandas dataframe.
+            Only the part of S that keeps the sum of rates counts. The rows and columns of a dataframe with class names
+            are matched by name; names in the index or in the columns are enough. Those of an array, or of a pandas
+            dataframe without names, have the order of ``values``, also if this is a dict or a Series; then leave out
+            ``classes``.
         classes : sequence, optional
             Class names, in the order of the columns.
 
@@ -216,7 +220,7 @@ class Rates(ABC):
         classes : sequence, optional
             Class names, in the order of the columns.
         """
-        return _build("counts", classes, counts=_count_labels(y), confidence=confidence, design_effect=design_effect)
+        return _build("counts", classes, counts=count_labels(y), confidence=confidence, design_effect=design_effect)
 
     @staticmethod
     def of_population(
@@ -248,10 +252,12 @@ class Rates(ABC):
         Parameters
         ----------
         draws : array-like or dataframe of shape (m, k)
-            Class rates, one row per draw. One-dimensional draws are rates of the second of two classes.
+            Class rates, one row per draw. One-dimensional draws, or a single column, are rates of one of two classes:
+            of the class with the name of the column or Series, or of the second one if it has no name.
         confidence : float, default 0.95
         classes : sequence, optional
-            Class names, in the order of the columns; by default the column names of a pandas dataframe.
+            Class names: by default the names of the columns of a dataframe. The columns of a dataframe with names are
+            matched by name, those of an array have the order of the classes.
 
         Examples
         --------
@@ -372,6 +378,9 @@ class Rates(ABC):
         >>> br.Rates.parse("0.01..0.03")
         Rates between 0.01 and 0.03
         """
+        from baserate.rates.parse import parse_rates
+        from baserate.rates.saving import is_saved
+
         if isinstance(text, str) and is_saved(text):
             if design_effect != 1:
                 raise _without_survey(text)
@@ -391,8 +400,11 @@ class Rates(ABC):
         Parameters
         ----------
         path : path-like
+            The name must end in ``.json``.
         """
-        save_rates(path, self.to_json(), self.classes)
+        from baserate.rates.saving import save_rates
+
+        save_rates(path, self)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Rates:
@@ -411,10 +423,12 @@ class Rates(ABC):
         >>> br.Rates.load(path)
         Rates between 0.01 and 0.03
         """
+        from baserate.rates.saving import load_rates
+
         description, classes = load_rates(path)
         try:
             return from_json(description, classes)
-        except BadRates as error:
+        except BaserateError as error:
             raise BadFile(f"{path} does not describe a set of class rates: {error}") from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise BadFile(f"{path} does not describe a set of class rates: {type(error).__name__}: {error}") from error
@@ -440,6 +454,7 @@ class Rates(ABC):
         Parameters
         ----------
         level : float
+            Between 0 and 1, such as 0.95.
 
         Returns
         -------
@@ -451,11 +466,14 @@ class Rates(ABC):
         BadRates
             If the set was computed for a lower confidence and the numbers that it was computed from are not known.
         """
+        return self._at_level(as_confidence(level, BadRates, what="level"))
+
+    def _at_level(self, level: float) -> Self:
         if self.certainty is None:
             return self
         if self.has_fixed_confidence:
             return check_level(self, level)
-        change: Any = {"confidence": float(level)}
+        change: Any = {"confidence": level}
         return replace(self, **change)
 
     def bounds(self, batch_size: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -471,7 +489,7 @@ class Rates(ABC):
         -------
         low, high : array of shape (k,)
         """
-        return self._with_known_size().rate_set(_as_batch_size(batch_size)).bounds()
+        return self._with_known_size().rate_set(as_batch_size(batch_size)).bounds()
 
     def contains(self, values: ArrayLike | Mapping[Any, float], batch_size: int | None = None) -> bool:
         """Whether the set contains the given rates.
@@ -492,7 +510,7 @@ class Rates(ABC):
             known = self.on(names, 2 if is_one_number(values) else size)
         known = known._with_known_size()
         rates = as_rates(values, known.classes, known.n_classes or 0, what="values")
-        return known.rate_set(_as_batch_size(batch_size)).distance(rates) <= ROUNDING
+        return known.rate_set(as_batch_size(batch_size)).distance(rates) <= ROUNDING
 
     @property
     def n_classes(self) -> int | None:
@@ -521,13 +539,14 @@ class Rates(ABC):
                 f"use the same class names for both{same_text(own, classes)}"
             )
         if own is not None and len(own) != n_classes:
-            raise BadRates(f"the rates have {len(own)} classes ({quoted(own)}), but there are {n_classes} columns")
+            raise BadRates(
+                f"the rates have {counted(len(own), 'class')} ({quoted(own)}), but there are {n_classes} columns"
+            )
         resolved = replace(self, classes=own)._resolved(classes if own is None else own, n_classes)
         if own is None or classes is None or own == classes:
             return replace(resolved, classes=own if classes is None else classes)
         order = [own.index(c) for c in classes]
-        reordered = {name: np.asarray(value)[order] for name, value in resolved._numbers().items()}
-        return replace(resolved, classes=classes, **reordered)
+        return replace(resolved, classes=classes, **resolved._in_order(order))
 
     @abstractmethod
     def rate_set(self, batch_size: int | None) -> RateSet:
@@ -554,18 +573,28 @@ class Rates(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """The rates as plain JSON values for ``from_json``, without the class names."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "classes"}
-        lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-        return {"kind": self.kind, **lists}
+        values = {f.name: as_plain_value(getattr(self, f.name)) for f in fields(self) if f.name != "classes"}
+        return {"kind": self.kind, **values}
 
     @classmethod
     def _from_json(cls, numbers: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:
         """Rates from the values of :meth:`to_json`, without their kind."""
-        return _build(cls.kind, classes, **numbers)
+        own = {field.name: field for field in fields(cls) if field.name != "classes"}
+        unknown = [name for name in numbers if name not in own]
+        missing = [name for name, field in own.items() if field.default is MISSING and name not in numbers]
+        if unknown:
+            raise BadRates(f"{quoted_name(cls.kind)} rates have no field {quoted_name(unknown[0])}; {_NEWER}")
+        if missing:
+            raise BadRates(f"the field {quoted_name(missing[0])} of {quoted_name(cls.kind)} rates is missing")
+        return _build(cls.kind, classes, **{name: from_plain_value(value) for name, value in numbers.items()})
 
     def _numbers(self) -> dict[str, Any]:
         """The fields with one number per class."""
         return {name: getattr(self, name) for name in ("values", "low", "high", "counts") if hasattr(self, name)}
+
+    def _in_order(self, order: list[int]) -> dict[str, Any]:
+        """The fields with numbers of the classes, for another order of the classes."""
+        return {name: np.asarray(value)[order] for name, value in self._numbers().items()}
 
     def _validated(self) -> Self:
         """These rates after the checks that are possible before the columns are known."""
@@ -618,10 +647,21 @@ class Rates(ABC):
         return ", ".join(shown[:_SHOWN] + more)
 
 
+def is_grouped(rates: object) -> bool:
+    """Whether these are rates per group."""
+    return isinstance(rates, Rates) and rates.is_grouped
+
+
 def from_json(description: Mapping[str, Any], classes: tuple[Any, ...] | None) -> Rates:
     """Rebuild rates from the output of :meth:`Rates.to_json`."""
     numbers = dict(description)
-    return Rates.kinds[numbers.pop("kind")]._from_json(numbers, classes)
+    kind = numbers.pop("kind")
+    if not isinstance(kind, str) or kind not in Rates.kinds:
+        raise BadRates(
+            f"the kind of rates is {quoted_name(kind)}, but this version of baserate knows only "
+            f"{', '.join(map(repr, sorted(Rates.kinds)))}; {_NEWER}"
+        )
+    return Rates.kinds[kind]._from_json(numbers, classes)
 
 
 def _without_survey(text: str) -> BadRates:
@@ -635,52 +675,11 @@ def _without_survey(text: str) -> BadRates:
 
 def _build(kind: str, classes: Sequence[Any] | None, **given: Any) -> Rates:
     names = None if classes is None else as_classes(classes, len(classes) if hasattr(classes, "__len__") else 0)
-    numbers = {name: _copy(value) for name, value in given.items()}
+    masked = next((name for name, value in given.items() if has_masked_entries(value) and np.ndim(value) == 0), None)
+    if masked is not None:
+        raise BadRates(f"{masked} is masked; pass a number")
+    numbers = {name: copied_numbers(value) for name, value in given.items()}
     for name, value in numbers.items():
         if names is not None and isinstance(value, (list, np.ndarray)) and len(value) != len(names):
-            raise BadRates(f"classes has {len(names)} names, but {name} has {len(value)} numbers")
+            raise BadRates(f"classes has {counted(len(names), 'name')}, but {name} has {counted(len(value), 'number')}")
     return Rates.kinds[kind](names, **numbers)._validated()
-
-
-def _copy(value: Any) -> Any:
-    """Copy an argument, so that later changes by the caller have no effect. Returns a dict, a list or one value."""
-    if isinstance(value, Counter):
-        return Counter(value)
-    named = series_to_dict(value)
-    if isinstance(named, Mapping):
-        # A Series cannot contain None, so NaN means "unknown" there. In a dict NaN is an error.
-        from_series = named is not value
-        return {name: None if from_series and number != number else number for name, number in named.items()}
-    if isinstance(named, np.ndarray):
-        return named.item() if named.ndim == 0 else named.copy()
-    return list(named) if isinstance(named, (list, tuple)) else named
-
-
-def _count_labels(y: ArrayLike) -> Counter[Any]:
-    try:
-        labels = np.asarray(y)
-    except ValueError:
-        raise BadLabels("labels must be a list with one label per case, but some are lists") from None
-    if labels.ndim != 1 or labels.size == 0:
-        raise BadLabels(f"labels must be a list with one label per case, but have shape {labels.shape}")
-    if labels.dtype.kind == "f":
-        labels = labels.astype(np.float64)
-        if not ((np.abs(labels) <= _MAX_BATCH) & (labels == np.floor(labels))).all():
-            raise BadLabels(
-                "labels must be class names or whole numbers, but some are fractions, NaN, infinite or above 2**53"
-            )
-        labels = labels.astype(np.int64)
-    try:
-        return Counter(labels.tolist())
-    except TypeError as error:
-        raise BadLabels(f"labels must be class names or whole numbers: {error}") from None
-
-
-def _as_batch_size(batch_size: object) -> int | None:
-    if batch_size is None:
-        return None
-    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
-        raise BadOption(f"batch_size must be a whole number above 0, not {quoted_name(batch_size)}")
-    if batch_size > _MAX_BATCH:
-        raise BadOption(f"batch_size is {batch_size}, but must be at most 2**53")
-    return int(batch_size)

@@ -10,16 +10,15 @@ import numpy as np
 
 from baserate.errors import BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
-from baserate.inputs.group_labels import GroupIndex, Label, group_name, label_text
+from baserate.inputs.group_labels import GroupIndex, Label, as_json_value, group_name
 from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
 from baserate.rates.group_conditions import group_assumptions, is_approximate
 from baserate.rates.group_intervals import counted_bounds, sampled_bounds
-from baserate.rates.group_options import as_keys, as_rounding, check_numbers, check_options
 from baserate.rates.group_sets import GroupSets, check_range, check_sums, rescaled, tightened
-from baserate.rates.group_table import parse_table
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import percent
 from baserate.support.summary import Summary, Table
 
 _EACH = Option("joint", "False")
@@ -52,6 +51,7 @@ class GroupedRates(Rates):
     """
 
     kind = "groups"
+    is_grouped = True
     keys: tuple[Any, ...]
     labels: list[Label]
     low: FloatArray
@@ -72,9 +72,14 @@ class GroupedRates(Rates):
         cls, keys: Any, table: Any, *, classes: Sequence[Any] | None, kind: str, rounding: Any, **options: Any
     ) -> GroupedRates:
         """The rates of a table; see :meth:`Rates.by` for the arguments."""
+        from baserate.rates.group_options import as_keys, as_rounding, check_numbers, check_options
+        from baserate.rates.group_table import parse_table
+
         names = as_keys(keys)
         chosen = None if classes is None else as_classes(classes, len(classes))
         parsed = parse_table(names, table, chosen)
+        if parsed.classes is not None:
+            parsed = parsed._replace(classes=as_classes(parsed.classes, len(parsed.classes)))
         check_options(kind, parsed, **options)
         of = "counts" if parsed.is_counts else kind
         if of == "counts":  # nothing is known about a group in which nobody was surveyed
@@ -278,7 +283,7 @@ class GroupedRates(Rates):
         }
         options = {name: getattr(self, name) for name in ("of", "one_number", *self.options)}
         own = [[i, rates.to_json()] for i, rates in self.own.items()]
-        labels = [[_json_value(value) for value in label] for label in self.labels]
+        labels = [[as_json_value(value) for value in label] for label in self.labels]
         return {"kind": self.kind, "keys": list(self.keys), "labels": labels, **numbers, **options, "own": own}
 
     @classmethod
@@ -404,12 +409,12 @@ class GroupedRates(Rates):
             raise BadRates(f"{error}, {which}", options=[*error.options, _EACH]) from None
         return known.rate_set(size)
 
-    def at_confidence(self, level: float) -> Self:
+    def _at_level(self, level: float) -> Self:
         own = {
             i: rates if self.joint and rates.has_fixed_confidence else rates.at_confidence(level)
             for i, rates in self.own.items()
         }
-        return replace(self, confidence=float(level), own=own)
+        return replace(self, confidence=level, own=own)
 
     @property
     def is_assumed_exactly(self) -> bool:
@@ -425,9 +430,9 @@ class GroupedRates(Rates):
     def _confidence_note(self) -> str:
         if self.joint:
             certainty = self.certainty
-            return f"{100 * (certainty or 0.0):.6g} % confidence for all groups together"
+            return f"{percent(certainty or 0.0)} confidence for all groups together"
         levels = self.levels
-        return f"{100 * (1 - levels.max()):.6g} % confidence for each group by itself"
+        return f"{percent(1 - levels.max())} confidence for each group by itself"
 
     def _not_supported(self) -> BadRates:
         return BadRates(
@@ -454,11 +459,6 @@ def _named(rates: Rates) -> tuple[Any, ...]:
     if rates.classes is not None:
         return rates.classes
     return tuple(name for value in rates._numbers().values() if isinstance(value, Mapping) for name in value)
-
-
-def _json_value(value: Any) -> Any:
-    """A value of a label that JSON can hold: dates become their text, by which they are matched again."""
-    return value if isinstance(value, (str, int, float, bool)) else label_text(value)
 
 
 def _cell_text(low: float, high: float) -> str:

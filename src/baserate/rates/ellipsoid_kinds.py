@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from baserate.inputs.class_names import matched_names
+from baserate.errors import BadRates
 from baserate.inputs.class_numbers import as_rates, is_one_number
+from baserate.inputs.validation import as_confidence
+from baserate.rates.arguments import as_count
 from baserate.rates.base import Rates
 from baserate.rates.ellipsoid_arguments import checked_covariance, checked_radius
 from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.sets import RateSet
+from baserate.rates.summary import list_numbers
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted, percent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,14 +56,8 @@ class EllipsoidRates(Rates):
             return as_rates(self.values, None, len(self.covariance))
         return np.asarray(self.values)
 
-    def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        found = super().on(classes, n_classes)
-        own = self.classes
-        if own is None or found.classes is None:
-            return found
-        names = matched_names(own, found.classes) if classes is not None else own
-        order = [list(names).index(name) for name in found.classes]
-        return replace(found, covariance=np.asarray(found.covariance)[np.ix_(order, order)])
+    def _in_order(self, order: list[int]) -> dict[str, Any]:
+        return super()._in_order(order) | {"covariance": np.asarray(self.covariance)[np.ix_(order, order)]}
 
     def describe(self) -> str:
         return f"{self._source()} of {self._list_by_class([f'{value:.4g}' for value in self.estimate()])}"
@@ -67,6 +66,8 @@ class EllipsoidRates(Rates):
         return f" within {self.radius:g} (distance by a matrix)"
 
     def _columns(self) -> dict[str, Any]:
+        if self.n_classes is None:
+            return {}
         low, high = self.bounds()
         return {"centre": self.estimate(), "at least": low, "at most": high}
 
@@ -90,6 +91,11 @@ class SampledRates(EllipsoidRates):
     confidence: Any
     n_draws: Any
 
+    def _validated(self) -> Self:
+        as_confidence(self.confidence, BadRates)
+        as_count("n_draws", self.n_draws)
+        return super()._validated()
+
     @property
     def certainty(self) -> float:
         return float(self.confidence)
@@ -103,13 +109,16 @@ class SampledRates(EllipsoidRates):
         return f"the {self.n_draws:,} draws represent what is known about the class rates of these rows"
 
     def condition(self, *, approximate: bool = False) -> str:
-        return f"with {100 * self.confidence:.6g} % confidence, if {self.assumption}"
+        return f"with {percent(self.confidence)} confidence, if {self.assumption}"
 
     def describe(self) -> str:
-        return f"{self._source()}: {self._list_by_class([f'{value:.4g}' for value in self.values])}; {self._remark()}"
+        values = self.values
+        if isinstance(values, Mapping):  # the rate of one class, until the other one is known
+            values = {name: f"{value:.4g}" for name, value in values.items()}
+        return f"{self._source()}: {list_numbers(self, values)}; {self._remark()}"
 
     def _source(self) -> str:
-        return f" from {self.n_draws:,} draws"
+        return f" from {counted(self.n_draws, 'draw')}"
 
     def _remark(self) -> str:
-        return f"an ellipsoid that holds {100 * self.confidence:.6g} % of the draws"
+        return f"an ellipsoid that holds {percent(self.confidence)} of the draws"

@@ -8,14 +8,21 @@ from typing import Any, Self
 import numpy as np
 
 from baserate.errors import BadRates, Option
-from baserate.inputs.class_names import matched_names
-from baserate.inputs.validation import class_label
+from baserate.inputs.class_numbers import as_rates
+from baserate.inputs.validation import as_confidence, class_label, is_number, quoted, quoted_name
+from baserate.rates.arguments import as_count
 from baserate.rates.base import Rates
+from baserate.rates.ellipsoid_arguments import checked_covariance, checked_radius
 from baserate.rates.ellipsoids import Ellipsoid
+from baserate.rates.kinds import check_bounds
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted, percent
 
 ESTIMATE, WITHOUT_BATCH = Option("br.estimate"), Option("without_batch()")
+_WEIGHT = Option("sample_weight")
+METHODS = ("moments", "exact")
+_CLOSE = 1e-6  # Rounding of rates that were computed from an ellipsoid.
 _SAME_MEAN = 1e-5  # Mean predictions that differ by less are the same.
 _PER_CLASS = ("values", "low", "high", "centre", "mean")
 
@@ -34,7 +41,7 @@ class EstimatedRates(Rates):
         The ellipsoid of possible rates; None if all rates between the bounds are possible.
     confidence : float
     method : str
-        "moments", "exact" or another method of :func:`baserate.estimate`.
+        "moments" or "exact"; see :func:`baserate.estimate`.
     p_value : float or None
         Of the test whether predictions within each class are distributed as in the validation data; None if the method
         has no such test.
@@ -46,8 +53,6 @@ class EstimatedRates(Rates):
         Mean prediction of the batch.
     n_validation : int
         Number of labelled validation rows.
-    note : str
-        What is assumed, as the end of a sentence; empty for the usual assumption of label shift.
     """
 
     kind = "estimated"
@@ -64,7 +69,6 @@ class EstimatedRates(Rates):
     refuted: Any = False
     n_rows: Any = None
     mean: Any = None
-    note: Any = ""
 
     @property
     def certainty(self) -> float:
@@ -78,7 +82,7 @@ class EstimatedRates(Rates):
     def assumption(self) -> str:
         if self.refuted:
             return self.condition()
-        return self.note or "predictions within each class are distributed as in the validation data"
+        return "predictions within each class are distributed as in the validation data"
 
     @property
     def region(self) -> Ellipsoid | None:
@@ -88,12 +92,7 @@ class EstimatedRates(Rates):
         return Ellipsoid.of(self.centre, self.covariance, float(self.radius))
 
     def rate_set(self, batch_size: int | None) -> RateSet:
-        if batch_size is not None and self.n_rows is not None and batch_size != self.n_rows:
-            raise BadRates(
-                f"these rates were estimated for a batch of {self.n_rows:,} rows, but there are {batch_size:,} rows "
-                f"(unequal row weights lower this number); estimate the rates of these rows with {ESTIMATE}",
-                options=[ESTIMATE],
-            )
+        check_size(self.n_rows, batch_size)
         k, region = len(self.values), self.region
         if region is None or k == 2:
             return RateSet.box(self.low, self.high)
@@ -110,22 +109,10 @@ class EstimatedRates(Rates):
     def estimate(self) -> FloatArray:
         return np.asarray(self.values)
 
-    def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        found = super().on(classes, n_classes)  # which puts values, low and high in order
-        own = self.classes
-        return found if own is None or found.classes is None else self._reordered(found, own)
-
-    def _reordered(self, found: Self, own: tuple[Any, ...]) -> Self:
-        assert found.classes is not None
-        names = list(matched_names(own, found.classes))
-        order = [names.index(name) for name in found.classes]
-        others = {name: getattr(found, name) for name in ("centre", "mean")}
-        changes: dict[str, Any] = {
-            name: None if value is None else np.asarray(value)[order] for name, value in others.items()
-        }
-        if found.covariance is not None:
-            changes["covariance"] = np.asarray(found.covariance)[np.ix_(order, order)]
-        return replace(found, **changes)
+    def _in_order(self, order: list[int]) -> dict[str, Any]:
+        vectors = {name: getattr(self, name) for name in _PER_CLASS}
+        found = {name: value[order] for name, value in vectors.items() if value is not None}
+        return found if self.covariance is None else found | {"covariance": self.covariance[np.ix_(order, order)]}
 
     def describe(self) -> str:
         texts = [
@@ -135,8 +122,8 @@ class EstimatedRates(Rates):
         return f"{self._source()}: {self._list_by_class(texts)}; {self._remark()}"
 
     def _source(self) -> str:
-        of = "" if self.n_rows is None else f" for a batch of {self.n_rows:,} row{'' if self.n_rows == 1 else 's'}"
-        rows = f" from {self.n_validation:,} labelled rows" if self.n_validation else ""
+        of = "" if self.n_rows is None else f" for a batch of {counted(self.n_rows, 'row')}"
+        rows = f" from {counted(self.n_validation, 'labelled row')}"
         return f" estimated{of}{rows}"
 
     def _remark(self) -> str:
@@ -146,16 +133,15 @@ class EstimatedRates(Rates):
 
     def _test(self) -> str:
         if self.refuted:
-            number = "no rates fit" if self.p_value is None else f"p = {_p_value(self.p_value)}"
+            number = "no rates fit" if self.p_value is None else f"p = {p_value_text(self.p_value)}"
             return f"label shift was refuted ({number})"
-        return "not tested" if self.p_value is None else f"not refuted, p = {_p_value(self.p_value)}"
+        return "not tested" if self.p_value is None else f"not refuted, p = {p_value_text(self.p_value)}"
 
     def condition(self, *, approximate: bool = False) -> str:
         if self.refuted:
             return "whatever the class rates of these rows are"
-        about = "" if self.method in ("exact", "labelled") else "about "
-        test = "" if self.note else f" ({self._test()})"
-        return f"with {about}{100 * self.confidence:.6g} % confidence, if {self.assumption}{test}"
+        about = "" if self.method == "exact" else "about "
+        return f"with {about}{percent(self.confidence)} confidence, if {self.assumption} ({self._test()})"
 
     def _columns(self) -> dict[str, Any]:
         return {"estimate": self.values, "at least": self.low, "at most": self.high}
@@ -165,14 +151,66 @@ class EstimatedRates(Rates):
         # Within the ellipsoid and within the stated bounds, which may be tighter for the part of it in the simplex.
         return np.maximum(low, self.low), np.minimum(high, self.high)
 
+    def _validated(self) -> Self:
+        found = super()._validated()
+        check_estimate(found)
+        return found
+
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         arrays = {name: getattr(self, name) for name in (*_PER_CLASS, "covariance")}
         changes: dict[str, Any] = {
             name: None if value is None else np.array(value, dtype=np.float64) for name, value in arrays.items()
         }
-        if any(value is not None and value.shape[0] != n_classes for value in changes.values()):
+        if any(value is not None and value.shape[:1] != (n_classes,) for value in changes.values()):
             raise BadRates(f"the rates were estimated for {len(self.values)} classes, but there are {n_classes}")
         return replace(self, **changes)
+
+
+def check_estimate(rates: EstimatedRates) -> None:
+    """Raise if the numbers cannot be those of an estimate, as in a file that something else has written."""
+    k = len(rates.values)
+    as_confidence(rates.confidence, BadRates)
+    if rates.method not in METHODS:
+        raise BadRates(f"method must be one of {quoted(METHODS)}, not {quoted_name(rates.method)}")
+    if rates.p_value is not None and not (is_number(rates.p_value) and 0 <= rates.p_value <= 1):
+        raise BadRates(f"p_value must be a number between 0 and 1, not {quoted_name(rates.p_value)}")
+    as_count("n_validation", rates.n_validation)
+    if rates.n_rows is not None:
+        as_count("n_rows", rates.n_rows)
+    for name in _PER_CLASS:
+        value = getattr(rates, name)
+        if value is not None and (value.shape != (k,) or not np.isfinite(value).all()):
+            raise BadRates(f"{name} must be {k} finite numbers, one for each class, not {quoted_name(value.tolist())}")
+    as_rates(rates.values, rates.classes, k, what="values")
+    check_bounds(rates.low, rates.high, rates.classes)
+    check_within(rates.values, rates.low, rates.high)
+    ellipsoid = (rates.centre, rates.covariance, rates.radius)
+    if all(field is None for field in ellipsoid):
+        return
+    if any(field is None for field in ellipsoid):
+        raise BadRates("centre, covariance and radius belong together, but only some of them are there")
+    if abs(rates.centre.sum() - 1.0) > _CLOSE:
+        raise BadRates(f"centre sums to {rates.centre.sum():.6g}, not 1")
+    checked_covariance(rates.covariance, k)
+    checked_radius(rates.radius)
+
+
+def check_within(values: FloatArray, low: FloatArray, high: FloatArray) -> None:
+    """Raise if an estimate does not lie within its bounds."""
+    if ((values < low - _CLOSE) | (values > high + _CLOSE)).any():
+        raise BadRates("the estimate is not within its bounds")
+
+
+def check_size(own: int | None, batch_size: int | None) -> None:
+    """Raise if a batch has another number of rows than the one for which rates were estimated."""
+    if own is None or batch_size is None or own == batch_size:
+        return
+    raise BadRates(
+        f"these rates were estimated for a batch of {counted(own, 'row')}, but are used for "
+        f"{counted(batch_size, 'row')} (unequal "
+        f"weights count as fewer rows); leave {_WEIGHT}= out, or estimate the rates of these rows with {ESTIMATE}",
+        options=[_WEIGHT, ESTIMATE],
+    )
 
 
 def check_mean(own: FloatArray | None, mean: FloatArray, classes: tuple[Any, ...] | None) -> None:
@@ -193,5 +231,6 @@ def same_mean(first: FloatArray, second: FloatArray) -> bool:
     return bool(np.abs(first - second).max() <= _SAME_MEAN)
 
 
-def _p_value(value: float) -> str:
+def p_value_text(value: float) -> str:
+    """A p-value with two digits."""
     return "below 0.0001" if value < 1e-4 else f"{value:.2g}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from baserate.errors import BadRates, Option
+from baserate.support.numbers import percent
 
 if TYPE_CHECKING:
     from baserate.rates.base import Rates
@@ -28,7 +29,7 @@ def check_level(known: AnyRates, level: float) -> AnyRates:
     if known.kind == "samples":
         made, again = "computed from draws", "compute them again from the draws"
     raise BadRates(
-        f"these rates were {made} with {100 * own:.6g} % confidence, but are needed with {_percent(needed)} here, "
+        f"these rates were {made} with {percent(own)} confidence, but are needed with {_percent(needed)} here, "
         f"because the confidence is to hold for several statements at once; {again} with {_CONFIDENCE}={needed}",
         options=[_CONFIDENCE],
     )

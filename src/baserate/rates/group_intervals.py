@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from baserate.rates.intervals import ROUNDING
+from baserate.rates.intervals import ROUNDING, n_intervals
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.clopper_pearson import clopper_pearson
 
 
 def counted_bounds(
@@ -28,7 +29,7 @@ def counted_bounds(
     """
     tail, others = _tails(levels, counts.shape[1]), counts.sum(axis=1, keepdims=True) - counts
     if sizes is None:
-        return _population_limits(counts / design_effect, others / design_effect, tail)
+        return clopper_pearson(counts / design_effect, others / design_effect, tail)
     # Effective counts are rounded such that the bounds get wider: the formula needs whole numbers.
     m = np.floor(counts.sum(axis=1, keepdims=True) / design_effect + ROUNDING)
     inside, outside = (np.minimum(np.ceil(x / design_effect - ROUNDING), m) for x in (counts, others))
@@ -48,16 +49,7 @@ def sampled_bounds(rates: FloatArray, sizes: IndexArray, levels: FloatArray) -> 
 
 def _tails(levels: FloatArray, n_classes: int) -> FloatArray:
     """Allowed probability that a rate lies beyond one end of its interval, for each group, shape (G, 1)."""
-    # With two classes both intervals contain the same information: either both cover their rates or neither does.
-    return np.asarray(levels / (2 * (1 if n_classes == 2 else n_classes)))[:, None]
-
-
-def _population_limits(x: FloatArray, others: FloatArray, tail: FloatArray) -> tuple[FloatArray, FloatArray]:
-    from scipy.special import betaincinv
-
-    low = np.where(x > 0, betaincinv(np.where(x > 0, x, 1.0), others + 1.0, tail), 0.0)
-    high = np.where(others > 0, betaincinv(x + 1.0, np.where(others > 0, others, 1.0), 1.0 - tail), 1.0)
-    return low, high
+    return np.asarray(levels / (2 * n_intervals(n_classes)))[:, None]
 
 
 def _largest_counts(x: FloatArray, m: FloatArray, n: FloatArray, tail: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.clopper_pearson import clopper_pearson
 
 ROUNDING = 1e-9
 """Relative to one case: an effective count of 10.000000000000002 is 10."""
@@ -44,13 +45,8 @@ def population_bounds(
     With a design effect, they are those of effective counts (E. L. Korn and B. I. Graubard, Confidence intervals for
     proportions with small expected number of positive counts estimated from survey data, Survey Methodology 24, 1998).
     """
-    from scipy.special import betaincinv
-
-    tail = _tail(len(counts), confidence)
-    x, others = counts / design_effect, (counts.sum() - counts) / design_effect
-    low = np.where(x > 0, betaincinv(np.where(x > 0, x, 1.0), others + 1.0, tail), 0.0)
-    high = np.where(others > 0, betaincinv(x + 1.0, np.where(others > 0, others, 1.0), 1.0 - tail), 1.0)
-    return low, high
+    others = counts.sum() - counts
+    return clopper_pearson(counts / design_effect, others / design_effect, _tail(len(counts), confidence))
 
 
 def sampling_bounds(rates: FloatArray, batch_size: int, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -62,11 +58,15 @@ def sampling_bounds(rates: FloatArray, batch_size: int, confidence: float) -> tu
     return np.maximum(low, 0.0) / batch_size, high / batch_size
 
 
-def _tail(n_classes: int, confidence: float) -> float:
-    """Allowed probability that a rate lies beyond one end of its interval, by Bonferroni's inequality."""
+def n_intervals(n_classes: int) -> int:
+    """Number of intervals among which the probability of an error is divided, by Bonferroni's inequality."""
     # With two classes both intervals contain the same information: either both cover their rates or neither does.
-    n_intervals = 1 if n_classes == 2 else n_classes
-    return (1.0 - confidence) / (2 * n_intervals)
+    return 1 if n_classes == 2 else n_classes
+
+
+def _tail(n_classes: int, confidence: float) -> float:
+    """Allowed probability that a rate lies beyond one end of its interval."""
+    return (1.0 - confidence) / (2 * n_intervals(n_classes))
 
 
 @lru_cache(maxsize=100_000)

@@ -7,18 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from baserate.errors import BadRates
-from baserate.inputs.class_names import matched_names
 from baserate.inputs.class_numbers import as_rates, one_per_class
-from baserate.inputs.validation import quoted_name
-from baserate.rates.estimated import check_mean
-from baserate.rates.kinds import _check_bounds, _interval, _Sampled
+from baserate.rates.arguments import as_count
+from baserate.rates.estimated import check_mean, check_size, check_within
+from baserate.rates.kinds import check_bounds
+from baserate.rates.sampled import Sampled
 from baserate.rates.sets import RateSet
+from baserate.rates.summary import interval
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelledRates(_Sampled):
+class LabelledRates(Sampled):
     """Class rates of a batch of which some rows were labelled.
 
     :func:`baserate.estimation.labelled.estimate_from_labels` creates them.
@@ -51,11 +52,7 @@ class LabelledRates(_Sampled):
         return True
 
     def rate_set(self, batch_size: int | None) -> RateSet:
-        if batch_size is not None and batch_size != self.n_rows:
-            raise BadRates(
-                f"these rates were estimated for a batch of {self.n_rows:,} rows, but are used for "
-                f"{batch_size:,} rows, counted by their weights if they have some; estimate the rates of these rows"
-            )
+        check_size(self.n_rows, batch_size)
         return RateSet.box(self.low, self.high)
 
     def check_batch(self, mean: FloatArray) -> None:
@@ -66,12 +63,8 @@ class LabelledRates(_Sampled):
         """These rates for other predictions of the same rows; only their number is checked."""
         return replace(self, mean=None)
 
-    def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
-        found = super().on(classes, n_classes)  # which puts the rates in order, but not the mean prediction
-        if self.mean is None or self.classes is None or found.classes is None:
-            return found
-        names = list(matched_names(self.classes, found.classes))
-        return replace(found, mean=np.asarray(found.mean)[[names.index(name) for name in found.classes]])
+    def _in_order(self, order: list[int]) -> dict[str, Any]:
+        return super()._in_order(order) | {"mean": None if self.mean is None else np.asarray(self.mean)[order]}
 
     @property
     def assumption(self) -> str:
@@ -83,15 +76,14 @@ class LabelledRates(_Sampled):
 
     def describe(self) -> str:
         low, high = self._bounds()
-        listed = self._list_by_class([_interval(a, b) for a, b in zip(low, high, strict=True)])
+        listed = self._list_by_class([interval(a, b) for a, b in zip(low, high, strict=True)])
         return f"{self._source()}: {listed}; {self._remark()}"
 
     def _bounds(self) -> tuple[FloatArray, FloatArray]:
         return RateSet.box(self.low, self.high).bounds()
 
     def _source(self) -> str:
-        rows = "row" if self.n_labelled == 1 else "rows"
-        return f" estimated from {self.n_labelled:,} labelled {rows} of a batch of {self.n_rows:,}"
+        return f" estimated from {counted(self.n_labelled, 'labelled row')} of a batch of {self.n_rows:,}"
 
     def _remark(self) -> str:
         return self.condition()
@@ -101,16 +93,16 @@ class LabelledRates(_Sampled):
         return {"estimate": self.values, "at least": low, "at most": high}
 
     def _validated(self) -> Self:
-        for name in ("n_rows", "n_labelled"):
-            number = getattr(self, name)
-            if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
-                raise BadRates(f"{name} must be a whole number above 0, not {quoted_name(number)}")
-        return super()._validated()
+        as_count("n_rows", self.n_rows)
+        as_count("n_labelled", self.n_labelled)
+        found = super()._validated()
+        check_within(found.values, found.low, found.high)
+        return found
 
     def _resolved(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         low = one_per_class(self.low, classes, n_classes, "low", missing=0.0)
         high = one_per_class(self.high, classes, n_classes, "high", missing=1.0)
-        _check_bounds(low, high, classes)
+        check_bounds(low, high, classes)
         return replace(
             self,
             values=as_rates(self.values, classes, n_classes),

@@ -48,6 +48,7 @@ class Margins(Rates):
     """
 
     kind = "margins"
+    is_grouped = True
     parts: tuple[Rates, ...]
 
     def __init__(self, *parts: Any, confidence: float | None = None) -> None:
@@ -90,7 +91,7 @@ class Margins(Rates):
         """All classes that the parts name; None if they name none."""
         names: list[Any] = []
         for part in self.parts:
-            names += part.named_classes if isinstance(part, GroupedRates) else classes_of_rates(part) or ()
+            names += part.named_classes if isinstance(part, GroupedRates) else classes_of_rates(part).names or ()
         return tuple(dict.fromkeys(names)) or None
 
     @property
@@ -119,7 +120,7 @@ class Margins(Rates):
         alphas = [1.0 - part.certainty for part in self.parts if part.certainty is not None]
         return max(1.0 - sum(alphas), 0.0) if alphas else None
 
-    def at_confidence(self, level: float) -> Margins:
+    def _at_level(self, level: float) -> Margins:
         return self if self.certainty is None else self._with_parts(_sharing(self.parts, level), self.classes)
 
     def rate_set(self, batch_size: int | None) -> RateSet:
@@ -184,11 +185,6 @@ class Margins(Rates):
 def as_margins(rates: Any) -> Margins:
     """Rates per group as margins."""
     return rates if isinstance(rates, Margins) else Margins(rates)
-
-
-def is_grouped(rates: object) -> bool:
-    """Whether these are rates per group."""
-    return isinstance(rates, (GroupedRates, Margins))
 
 
 def _as_part(part: Any, i: int) -> Rates:

@@ -65,9 +65,9 @@ class RateSet:
         """Which classes have an exactly known rate."""
         return self.limits.fixed
 
-    @property
+    @cached_property
     def is_point(self) -> bool:
-        return self.limits.is_point
+        return bool((self.low == self.high).all())
 
     @property
     def is_curved(self) -> bool:
@@ -92,6 +92,8 @@ class RateSet:
 
     def distance(self, rates: FloatArray) -> float:
         """The largest violation of a bound or of the region, in units of rates; 0 for members of the set."""
+        if self.is_point:
+            return float(np.abs(rates - self.low).max())
         return self.region.violation_in(self.limits, rates)
 
     def nearest(self, rates: FloatArray, scale: FloatArray | None = None) -> FloatArray:

@@ -10,9 +10,8 @@ from baserate.report.formatting import class_name, format_number, loss_phrase
 from baserate.result.group_facts import group_rows, most_changed_groups
 from baserate.result.grouped import GroupedResult
 from baserate.result.groups import EACH_GROUP, MarginResult
-from baserate.result.text import counted
 from baserate.support.arrays import IndexArray
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column
 
 MAX_ROWS = 6000
 """Lines of the table of a margin. If it needs more, it has the groups that changed most."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from baserate.analysis.row_changes import RowChanges
 from baserate.report.formatting import class_name, format_number, loss_phrase, shortened
-from baserate.result.text import counted, rate_variation
+from baserate.result.text import rate_variation
 from baserate.support.arrays import FloatArray
+from baserate.support.numbers import counted
 
 _UNCHANGED = 1e-12  # A guaranteed fall below this is rounding error.
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from baserate.rates import Rates
-from baserate.result.text import MAX_CLASSES, accuracy, class_name, counted, guarantee
+from baserate.result.text import MAX_CLASSES, accuracy, class_name, guarantee
 from baserate.support.arrays import FloatArray
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from baserate.core.row_model import RowModel
-from baserate.inputs.group_labels import label_text
+from baserate.inputs.group_labels import as_json_value
 from baserate.rates import Margins, from_json
 from baserate.result.field_reader import MAX_ROWS, FieldReader
 from baserate.result.grouped_certificate import GroupedCertificate
@@ -79,7 +79,7 @@ def _margin_to_json(margin: MarginResult) -> dict[str, Any]:
     return {
         "name": margin.name,
         "keys": list(margin.keys),
-        "labels": [[_json_value(value) for value in label] for label in margin.labels],
+        "labels": [[as_json_value(value) for value in label] for label in margin.labels],
         "n_rows": margin.n_rows.tolist(),
         "component": margin.component.tolist(),
         "weight": margin.weight.tolist(),
@@ -136,7 +136,3 @@ def _matrix(saved: FieldReader, name: str, n: int, n_classes: int, missing: floa
     values = reader.numbers(name, n * n_classes) if missing is None else reader.numbers_or_nan(name, n * n_classes)
     matrix = values.reshape(n, n_classes)
     return matrix if missing is None else np.where(np.isnan(matrix), missing, matrix)
-
-
-def _json_value(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, int, float, bool)) else label_text(value)

@@ -10,8 +10,8 @@ from baserate.inputs.group_labels import group_name
 from baserate.result.group_facts import group_facts, most_changed_groups
 from baserate.result.grouped_certificate import level_sentence
 from baserate.result.groups import ALL_ROWS, EACH_GROUP, MarginResult
-from baserate.result.text import accuracy, class_name, counted, guarantee
-from baserate.support.numbers import format_column
+from baserate.result.text import accuracy, class_name, guarantee
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 if TYPE_CHECKING:

@@ -30,6 +30,8 @@ class GroupedResult(Result):
     groups: GroupsResult
     cell_groups: IndexArray
 
+    is_grouped = True
+
     @property
     def shift(self) -> dict[str, FloatArray]:  # type: ignore[override]  # one per margin
         """For each margin, an array with one row per group and one column per class, in the order of ``by_group()``.

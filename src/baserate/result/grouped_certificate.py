@@ -10,8 +10,9 @@ import numpy as np
 from baserate.errors import BadOption, BadRates
 from baserate.rates import GroupedRates, Margins
 from baserate.result.certificate import Certificate
-from baserate.result.text import accuracy, counted, guarantee
+from baserate.result.text import accuracy, guarantee
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted
 from baserate.support.summary import Summary
 
 

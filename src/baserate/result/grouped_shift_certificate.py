@@ -13,9 +13,9 @@ from baserate.inputs.group_labels import Label, group_name
 from baserate.rates import GroupedRates, Margins
 from baserate.result.facts import json_number
 from baserate.result.shift_certificate import ShiftCertificate, title
-from baserate.result.text import class_name, counted
+from baserate.result.text import class_name
 from baserate.support.arrays import FloatArray, IndexArray
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 _MAX_GROUPS = 12  # Groups in a printed table; of more, those with the smallest guarantees.

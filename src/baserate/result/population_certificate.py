@@ -13,8 +13,9 @@ from baserate.inputs.validation import as_confidence, class_label
 from baserate.losses.base import Loss, short_name
 from baserate.rates import Rates
 from baserate.result.facts import json_number
-from baserate.result.text import counted, guarantee
+from baserate.result.text import guarantee
 from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.numbers import counted, percent
 from baserate.support.summary import Summary
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -164,10 +165,10 @@ def _condition(known: Rates, level: float, alpha_rows: float) -> str:
     about = "about " if is_survey and getattr(known, "design_effect", 1) != 1 else ""
     split = ""
     if known.certainty is not None and not known.rate_set(None).is_point:
-        split = f" ({100 * (1 - alpha_rows):.6g} % for the rows, {100 * known.certainty:.6g} % for the rates)"
+        split = f" ({percent(1 - alpha_rows)} for the rows, {percent(known.certainty)} for the rates)"
     which = ", which has the given class rates" if known.kind in ("exact", "population") else _SET
     return (
-        f"with {about}{100 * level:.6g} % confidence{split}, if {'the survey, ' * is_survey}these rows and the rows to "
+        f"with {about}{percent(level)} confidence{split}, if {'the survey, ' * is_survey}these rows and the rows to "
         f"come are independent draws from the same population{'' if is_survey else which}, and the shift was fitted on "
         "other rows"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,6 +22,10 @@ from baserate.support.arrays import FloatArray
 from baserate.support.summary import Summary
 
 _OUT = Option("out")
+_NO_ROWS = (
+    "this adjustment has a shift but no rows: it was loaded, fitted by an estimator, or made from files without "
+    f"{_OUT}="
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +89,9 @@ class Result:
     source: Engine | None
     stop: Stop | None
 
+    is_grouped: ClassVar[bool] = False
+    """Whether the shift depends on the groups of a row."""
+
     @property
     def loss(self) -> Loss:
         """The loss whose divergence was minimised."""
@@ -101,11 +109,7 @@ class Result:
     def probs(self) -> Any:
         """The adjusted predictions in the form of the original ones: an array, a dataframe or a Series."""
         if self.answer is None:
-            raise BaserateError(
-                "this adjustment has a shift but no rows: it was loaded, fitted by an estimator, or made from files "
-                f"without {_OUT}=; use apply(probs), or apply(files, {_OUT}=...)",
-                options=[_OUT],
-            )
+            raise BaserateError(f"{_NO_ROWS}; use apply(probs), or apply(files, {_OUT}=...)", options=[_OUT])
         if isinstance(self.answer, LazyAnswer):
             return self.answer.columns()
         return self.answer if self.form is None else self._wrapped
@@ -121,9 +125,22 @@ class Result:
             return self.answer.frame()
         if isinstance(self.form, Frame) and self.form.whole is not None and self.answer is not None:
             return self.form.wrap_whole(self.answer)
-        raise BaserateError(
-            "there is no dataframe: either the predictions were not one, or this adjustment was loaded or copied and "
-            "has only its shift; use apply(dataframe, whole=True)"
+        if self.answer is None:
+            raise BaserateError(
+                f"{_NO_ROWS}; use apply(dataframe, whole=True), or apply(files, {_OUT}=...)", options=[_OUT]
+            )
+        raise BaserateError(f"there is no dataframe: {self._instead_of_frame}")
+
+    @property
+    def _instead_of_frame(self) -> str:
+        """Why there is no dataframe, and what there is."""
+        if isinstance(self.answer, (str, os.PathLike)):
+            return f"the adjusted rows, with all columns, are in {os.fspath(self.answer)}"
+        if isinstance(self.form, Frame):
+            return "this is a copy that has only the columns with probabilities; use probs, or apply(df, whole=True)"
+        return (
+            f"the predictions were not one. The adjusted ones are in probs ({type(self.probs).__name__}); or use "
+            "apply(dataframe, whole=True)"
         )
 
     @cached_property

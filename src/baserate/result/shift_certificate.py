@@ -13,9 +13,9 @@ from baserate.losses.base import Loss, short_name
 from baserate.rates import Rates
 from baserate.result.facts import json_number
 from baserate.result.population_certificate import PopulationCertificate, RowSample
-from baserate.result.text import MAX_CLASSES, class_name, counted, guarantee
+from baserate.result.text import MAX_CLASSES, class_name, guarantee
 from baserate.support.arrays import FloatArray
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 _ROUNDING = 1e-12  # Smaller changes of the mean loss are printed as 0.

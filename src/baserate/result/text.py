@@ -9,7 +9,7 @@ import numpy as np
 from baserate.errors import Option
 from baserate.result.facts import facts, most_changed
 from baserate.result.rates_note import ADVISE, rates_note
-from baserate.support.numbers import format_column
+from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 from baserate.support.text import printable, shortened
 
@@ -40,11 +40,6 @@ def _title(about: dict[str, Any]) -> str:
     if about["procedure"] == "prior":
         kind = "Prior probability adjustment"
     return f"{kind}: {counted(about['n_rows'], 'row')}, {about['n_classes']} classes"
-
-
-def counted(n: int, what: str) -> str:
-    """A number with its noun, in the plural unless it is 1: "1,000 rows", "2 classes"."""
-    return f"{n:,} {what if n == 1 else what + ('es' if what.endswith('s') else 's')}"
 
 
 def _statements(about: dict[str, Any]) -> list[str]:

@@ -14,8 +14,7 @@ from baserate.inputs.labels import match_labels
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.rates import Rates, RatesLike
 from baserate.solving.predictions import read_predictions
-from baserate.solving.procedures import requested
-from baserate.solving.request import Request
+from baserate.solving.request import Request, requested
 from baserate.support.arrays import FloatArray, IndexArray
 
 _CLASSES = Option("classes", "[...]")

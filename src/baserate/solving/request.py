@@ -14,7 +14,7 @@ from baserate.core.search import Stop
 from baserate.engines import open_rows
 from baserate.errors import BadOption, BadRates, Option
 from baserate.inputs.class_numbers import is_one_number
-from baserate.inputs.columns import classes_of_one_column, classes_of_rates, names_all_classes
+from baserate.inputs.columns import classes_of_one_column, classes_of_rates
 from baserate.inputs.group_columns import GROUPS
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, quoted_name
@@ -55,8 +55,8 @@ class Request:
     kernels: str | None = None
 
 
-def parse_request(
-    source: RowSource,
+def requested(
+    probs: Any,
     rates: RatesLike,
     *,
     loss: str | Loss = "log",
@@ -66,28 +66,26 @@ def parse_request(
     max_passes: int = DEFAULT_STOP.max_passes,
     kernels: str | None = None,
     allow_groups: bool = False,
+    **options: Any,
 ) -> Request:
-    """Open the rows of a caller, and parse the other arguments of :func:`baserate.adjust`.
+    """The request of a caller: open the rows, and parse the arguments of :func:`baserate.adjust`.
 
-    Rates per group are refused unless ``allow_groups``.
+    Rates per group are refused unless ``allow_groups``. Other options are fields of :class:`RowSource`.
     """
-    if is_grouped(rates) and not allow_groups:
-        as_margins(rates).rate_set(None)  # raises the error that says so
-    stop = _as_stop(tol, max_passes)
-    reading, as_requested, chosen = source.reading, as_flag("bounded", bounded), as_loss(loss)
+    if is_grouped(rates):
+        rates = as_margins(rates)
+        if not allow_groups:
+            rates.rate_set(None)  # raises the error that says so
+    source = RowSource(probs=probs, **options)
+    stop, reading, bounded, loss = _as_stop(tol, max_passes), source.reading, as_flag("bounded", bounded), as_loss(loss)
     source = with_names_of(source, rates)
-    named = source.named_classes
     rows = open_rows(source)
     k = rows.n_classes
-    names = class_names(rows, classes, named=named)
-    if is_grouped(rates):
-        known = known_rates(rows, as_margins(rates), names)
-    else:
-        known = known_rates(rows, rates, names, selected=source.columns is not None)
-    check_loss(chosen, k)
-    bounded = is_bounded(chosen, as_requested)
-    model = RowModel(chosen, bounded, k, np.arange(k), reading, answer_types=rows.answer_types)
-    return Request(rows, model, known, as_requested, stop, kernels)
+    names = class_names(rows, classes, named=source.named_classes)
+    known = known_rates(rows, rates, names, selected=source.columns is not None or is_grouped(rates))
+    check_loss(loss, k)
+    model = RowModel(loss, is_bounded(loss, bounded), k, np.arange(k), reading, answer_types=rows.answer_types)
+    return Request(rows, model, known, bounded, stop, kernels)
 
 
 def with_names_of(source: RowSource, rates: RatesLike | None) -> RowSource:
@@ -104,7 +102,8 @@ def with_names_of(source: RowSource, rates: RatesLike | None) -> RowSource:
             "Rates.by('name of a column', table)",
             options=[GROUPS],
         )
-    return replace(source, named_classes=classes_of_rates(rates), names_all=names_all_classes(rates))
+    names, names_all = classes_of_rates(rates)
+    return replace(source, named_classes=names, names_all=names_all)
 
 
 def known_rates(
@@ -149,7 +148,7 @@ def class_names(
     rows: Engine, classes: Sequence[Any] | None, named: Sequence[Any] | None = None
 ) -> tuple[Any, ...] | None:
     """Names of the classes: those that the caller passed, those of the columns, or ``named``, those of the rates."""
-    names = as_classes(classes, rows.n_classes)
+    names = None if classes is None else as_classes(classes, rows.n_classes)
     if names is None and rows.one_column:
         return classes_of_one_column(None if rows.columns is None else rows.columns, named)
     if rows.columns is None or rows.one_column:

@@ -11,7 +11,7 @@ import numpy as np
 from baserate.core.dual import Dual, Survey
 from baserate.core.fit import Fit, fit
 from baserate.core.row_model import kept_classes
-from baserate.core.search import Names, known_solution
+from baserate.core.search import known_solution
 from baserate.errors import BadRates
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
@@ -21,8 +21,8 @@ from baserate.rates.sets import RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
 from baserate.solving.new_rows import answer_in_form, check_whole, open_new_rows
-from baserate.solving.request import DEFAULT_STOP, Request, known_rates
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.solving.request import DEFAULT_STOP, Request, known_rates, requested
+from baserate.support.arrays import FloatArray
 
 _AT_BOUND = 1e-14  # Rates this close to a bound are at it.
 _EPS = float(np.finfo(np.float64).eps)
@@ -34,6 +34,43 @@ class _Problem(NamedTuple):
     dual: Dual
     survey: Survey | None
     batch_size: int
+
+
+def adjusted(probs: Any, rates: RatesLike, *, keep_rows: bool = True, **options: Any) -> Result:
+    """Bounded or unbounded adjustment; takes the options of :func:`baserate.adjust`."""
+    request = requested(probs, rates, allow_groups=True, **options)
+    if not request.known.is_grouped:
+        return solve(request, keep_rows=keep_rows)
+    from baserate.solving.grouped import solve_groups
+
+    return solve_groups(request, keep_rows=keep_rows)
+
+
+def prior_adjusted(
+    probs: Any, old_rates: RatesLike, new_rates: RatesLike, *, keep_rows: bool = True, **options: Any
+) -> Result:
+    """Multiply each probability by new rate over old rate, and normalise the rows.
+
+    Takes the options of :func:`baserate.prior_adjust`.
+    """
+    request = requested(probs, new_rates, **options)
+    dual, survey, batch_size = _problem(request)
+    survey = dual.survey() if survey is None else survey
+    names, kept = request.known.classes, dual.model.kept_classes
+    old = known_rates(request.rows, old_rates, names, what="old_rates").estimate()
+    new = request.known.estimate()
+    unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
+    if unseen.size:
+        name = class_label(names, int(unseen[0]))
+        raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
+    if (new[kept] == 0).any():
+        name = class_label(names, int(kept[new[kept] == 0][0]))
+        raise BadRates(f"the best estimate of the new rate of {name} is 0, but may be higher; give it a rate above 0")
+    ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
+    shift = np.log(ratio)
+    written = dual.write(shift) if keep_rows else dual.measure(shift)
+    fitted = Fit(dual, survey, known_solution(shift, new[kept]), written, n_passes=2)
+    return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
 def solve(request: Request, *, keep_rows: bool = True, present: Result | None = None) -> Result:
@@ -62,27 +99,6 @@ def solve_again(result: Result, rates: RatesLike, *, keep_rows: bool = True) -> 
     model = replace(result.model, limit_levels=None, softness=0.0)
     request = Request(result.source.reopen(), model, known, result.bounded, result.stop or DEFAULT_STOP)
     return solve(request, keep_rows=keep_rows, present=result)
-
-
-def solve_prior(request: Request, old_rates: RatesLike, *, keep_rows: bool = True) -> Result:
-    """Multiply each probability by new rate over old rate, and normalise the rows."""
-    dual, survey, batch_size = _problem(request)
-    survey = dual.survey() if survey is None else survey
-    names, kept = request.known.classes, dual.model.kept_classes
-    old = known_rates(request.rows, old_rates, names, what="old_rates").estimate()
-    new = request.known.estimate()
-    unseen = kept[(old[kept] == 0) & (survey.mean[kept] > 0)]
-    if unseen.size:
-        name = class_label(names, int(unseen[0]))
-        raise BadRates(f"the old rate of {name} is 0, but it is predicted; its probability cannot be rescaled")
-    if (new[kept] == 0).any():
-        name = class_label(names, int(kept[new[kept] == 0][0]))
-        raise BadRates(f"the best estimate of the new rate of {name} is 0, but may be higher; give it a rate above 0")
-    ratio = np.divide(new[kept], old[kept], out=np.ones(len(kept)), where=old[kept] > 0)
-    shift = np.log(ratio)
-    written = dual.write(shift) if keep_rows else dual.measure(shift)
-    fitted = Fit(dual, survey, known_solution(shift, new[kept]), written, n_passes=2)
-    return _result(request, fitted, batch_size, procedure="prior", keep_rows=keep_rows)
 
 
 def apply_shift(result: Result, source: RowSource, *, whole: bool = False) -> Any:
@@ -124,14 +140,17 @@ def _result(
     worst = rate_set.support(shift, written.mean[model.kept_classes])  # the possible rates that guarantee least
     is_prior = procedure == "prior"
     wanted = request.known.estimate() if is_prior else model.per_class(worst, fill=0.0)
+    price = shift - rate_set.anchor(shift, worst)  # by how much the guarantee rises with each rate
+    kept = model.kept_classes.tolist()
+    names = kept if request.known.classes is None else [request.known.classes[j] for j in kept]
     return Result(
         model=model,
         dual_shift=shift,
         wanted=wanted,
         before=fitted.survey.mean,
         rates=written.mean,
-        certificate=_certificate(request.known, fitted, worst, wanted, batch_size),
-        active=() if is_prior else _active_bounds(rate_set, model.kept_classes, request.known.classes, shift, worst),
+        certificate=_certificate(request.known, fitted, price, worst, wanted, batch_size),
+        active=() if is_prior else _active_bounds(rate_set, names, price, worst),
         converged=fitted.solution.converged,
         n_passes=fitted.n_passes,
         n_rows=rows.n_rows,
@@ -147,14 +166,15 @@ def _result(
     )
 
 
-def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArray, batch_size: int) -> Certificate:
+def _certificate(
+    known: Rates, fitted: Fit, price: FloatArray, worst: FloatArray, wanted: FloatArray, batch_size: int
+) -> Certificate:
     dual, written, shift = fitted.dual, fitted.written, fitted.solution.point.shift
     model = dual.model
     mean = written.mean[model.kept_classes]
     slack = float(shift @ (worst - mean))
     rounding = 8 * _EPS * float(np.abs(shift) @ (worst + np.abs(mean)))  # of the slack; large if the shift is
     guaranteed = written.divergence + slack - written.shortfall - rounding
-    price = shift - dual.kept_rate_set.anchor(shift, worst)
     return Certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
         gap=abs(slack) + written.shortfall + rounding,
@@ -167,16 +187,14 @@ def _certificate(known: Rates, fitted: Fit, worst: FloatArray, wanted: FloatArra
 
 
 def _active_bounds(
-    rate_set: RateSet, kept: IndexArray, names: Names, shift: FloatArray, rates: FloatArray
+    rate_set: RateSet, names: list[Any], price: FloatArray, rates: FloatArray
 ) -> tuple[ActiveBound, ...]:
     """The bounds, as they were stated, that determine the rates."""
-    of = kept.tolist() if names is None else [names[j] for j in kept]
     low, high = rate_set.stated_bounds()
-    price = shift - rate_set.anchor(shift, rates)
-    found, region = [], rate_set.region
-    if np.ptp(shift) > 0 and region.is_reached(rates):
-        found.append(ActiveBound(None, "radius", region.radius))
-    for j, name in enumerate(of):
+    found = []
+    if rate_set.is_curved and np.ptp(price) > 0 and rate_set.region.is_reached(rates):
+        found.append(ActiveBound(None, "radius", rate_set.region.radius))
+    for j, name in enumerate(names):
         if low[j] == high[j]:
             found.append(ActiveBound(name, "exact", float(low[j])))
         elif abs(rates[j] - low[j]) <= _AT_BOUND and price[j] > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ def rows_per_block(n_classes: int, block_values: int = BLOCK_VALUES) -> int:
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
+
+
+def has_masked_entries(values: object) -> bool:
+    """Whether this is a masked array with masked entries, whose numbers mean nothing."""
+    # numpy.ma takes milliseconds to import, and nobody has a masked array without it.
+    return "numpy.ma" in sys.modules and np.ma.isMaskedArray(values) and bool(np.ma.getmaskarray(values).any())
 
 
 def sum_by(numbers: IndexArray, values: NDArray[Any], n: int) -> FloatArray:

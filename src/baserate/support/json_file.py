@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from baserate.errors import BadFile, MissingFile
+from baserate.errors import BadFile, MissingFile, Option
 from baserate.support.locations import location, write_atomically
 from baserate.support.paths import check_path
 
@@ -27,30 +27,37 @@ class JsonFormat(NamedTuple):
     version : int
     what : str
         What a file contains, for messages.
-    writer : str
+    writer : Option
         What writes such a file, for messages.
     """
 
     name: str
     version: int
     what: str
-    writer: str
+    writer: Option
 
 
-ADJUSTMENT = JsonFormat("baserate.adjustment", 2, "adjustment", "Adjustment.save")
-RATES = JsonFormat("baserate.rates", 1, "set of class rates", "Rates.save")
+ADJUSTMENT = JsonFormat("baserate.adjustment", 2, "adjustment", Option("Adjustment.save"))
+RATES = JsonFormat("baserate.rates", 1, "set of class rates", Option("Rates.save"))
+FORMATS = {of.name: of for of in (ADJUSTMENT, RATES)}
 
 
 def write_json(path: str | os.PathLike[str], fields: Mapping[str, Any], of: JsonFormat = ADJUSTMENT) -> None:
     """Write fields to a JSON file, together with a format name, a version and a checksum."""
+    content = json_document(fields, of)
+    with write_atomically(path) as file:
+        file.write(content)
+
+
+def json_document(fields: Mapping[str, Any], of: JsonFormat) -> bytes:
+    """The content of the file that :func:`write_json` writes."""
     document = {"format": of.name, "version": of.version, "checksum": _checksum(fields), **fields}
     # One line per number is easy to read, but for thousands of groups it takes seconds. Then each field is one line.
     lines = (f" {json.dumps(name)}: {_dumps(value, None)}" for name, value in document.items())
     text = "{\n" + ",\n".join(lines) + "\n}\n" if "groups" in fields else _dumps(document, 1) + "\n"
-    with write_atomically(path) as file:
-        # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
-        # that "backslashreplace" writes. Not ensure_ascii=True: it would also escape all other names.
-        file.write(text.encode(errors="backslashreplace"))
+    # UTF-8 cannot encode half of a surrogate pair, which a class name may contain. JSON's escape for it is the one
+    # that "backslashreplace" writes. Not ensure_ascii=True: it would also escape all other names.
+    return text.encode(errors="backslashreplace")
 
 
 def read_json(path: str | os.PathLike[str], of: JsonFormat = ADJUSTMENT) -> dict[str, Any]:
@@ -59,13 +66,17 @@ def read_json(path: str | os.PathLike[str], of: JsonFormat = ADJUSTMENT) -> dict
     if isinstance(where, Path):
         check_path(where)
         if where.exists() and not where.is_file():  # A folder cannot be read, a pipe may never end.
-            raise BadFile(f"{path} is not a regular file; pass the path of a file that {of.writer} wrote")
+            raise BadFile(
+                f"{path} is not a regular file; pass the path of a file that {of.writer} wrote", options=[of.writer]
+            )
     try:
         return _fields(where.read_bytes(), path, of)
     except MissingFile:
         raise
     except FileNotFoundError:
-        raise MissingFile(f"there is no file {path}; pass the path of a file that {of.writer} wrote") from None
+        raise MissingFile(
+            f"there is no file {path}; pass the path of a file that {of.writer} wrote", options=[of.writer]
+        ) from None
     except RecursionError:
         raise BadFile(f"{path} is not a saved {of.what}: its values are nested too deeply") from None
 
@@ -80,8 +91,15 @@ def _fields(data: bytes, path: str | os.PathLike[str], of: JsonFormat) -> dict[s
         )
     except ValueError as error:
         raise BadFile(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != of.name:
-        raise BadFile(f"{path} is not a saved {of.what}: its field 'format' is not {of.name!r}")
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != of.name:
+        other = FORMATS.get(found) if isinstance(found, str) else None
+        is_other = f"its field 'format' is not {of.name!r}"
+        if other is not None:
+            is_other = f"it is a saved {other.what}, which {other.writer} wrote; pass a file that {of.writer} wrote"
+        raise BadFile(
+            f"{path} is not a saved {of.what}: {is_other}", options=[] if other is None else [of.writer, other.writer]
+        )
     if document.get("version") != of.version:
         raise BadFile(
             f"{path} has format version {reprlib.repr(document.get('version'))}, but this version of baserate reads "

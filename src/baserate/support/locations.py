@@ -23,11 +23,14 @@ from baserate.support.uploads import RemoteStaging, check_upload
 PathLike = str | os.PathLike[str]
 
 _BROKEN_URL = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?):/[^/]")
+_BARE_PROTOCOL = re.compile(r"[a-z0-9+.]+:/+")
 
 
 def location(path: PathLike) -> Path | RemoteFile:
     """A path on this machine, or a file at a URL."""
     text = os.fspath(path)
+    if _BARE_PROTOCOL.fullmatch(text):
+        raise BadOption(f"{text} is only the beginning of a URL; add the place and the name, such as s3://bucket/name")
     if is_url(text):
         return RemoteFile(text)
     if _BROKEN_URL.match(text):
@@ -57,6 +60,7 @@ def write_atomically(path: PathLike) -> Iterator[BinaryIO]:
             yield local
         return
     where.check_writable_protocol()
+    where.check_not_folder()
     staging = RemoteStaging(where)
     try:
         with staging.file() as file:
@@ -77,9 +81,19 @@ def check_writable(path: PathLike) -> None:
 
 
 def resolved(path: PathLike) -> Path | str:
-    """What is equal for two names of the same file: the real path, or the URL."""
+    """What is equal for two names of the same file: the real path, or :attr:`RemoteFile.identity`."""
     where = location(path)
-    return where.url.rstrip("/") if isinstance(where, RemoteFile) else real_path(where)
+    return where.identity if isinstance(where, RemoteFile) else real_path(where)
+
+
+def identity(path: PathLike) -> Any:
+    """What is equal for all names of the same file, links included. It is that of :func:`resolved` if there is none."""
+    where = location(path)
+    try:
+        found = None if isinstance(where, RemoteFile) else os.stat(where)  # noqa: PTH116  # see state
+    except (OSError, ValueError):
+        found = None
+    return resolved(path) if found is None else (found.st_dev, found.st_ino)
 
 
 def state(path: PathLike) -> Any:

@@ -90,3 +90,17 @@ def format_column(values: Iterable[float], *, signed: bool = False, min_decimals
 def _exponent(size: float) -> int:
     """The exponent of a positive number in scientific notation."""
     return int(np.floor(np.log10(size)))
+
+
+def percent(confidence: float) -> str:
+    """A confidence as text, such as "95 %". It is never rounded up to 100 %."""
+    for digits in range(6, 18):
+        text = f"{100 * confidence:.{digits}g}"
+        if text != "100" or confidence >= 1:
+            break
+    return f"{text} %"
+
+
+def counted(n: int, what: str, plural: str | None = None) -> str:
+    """A number with its noun, in the plural unless it is 1: "1,000 rows", "2 classes"."""
+    return f"{n:,} {what if n == 1 else plural or what + ('es' if what.endswith('s') else 's')}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import posixpath
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -26,8 +27,11 @@ _CREDENTIALS = {
     "gcsfs": "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login",
     "adlfs": "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_ALIASES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+_CACHES = re.compile("^(simplecache|filecache|blockcache|cached)::")
 _READ_ONLY = ("http", "https", "github", "git", "data", "zip", "tar", "libarchive")
 _ATTEMPTS = 3  # Readings of the same bytes, if the connection is cut.
+_MISSING_PLACE = re.compile("(bucket|upload) does not exist")  # messages of S3
 _NEVER_RIGHT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
@@ -57,6 +61,21 @@ class RemoteFile:
         """The last part of the path."""
         path = self.url.split("?")[0] if self.is_web else self.url
         return path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def identity(self) -> str:
+        """What is equal for URLs that may be the same file.
+
+        Stores distinguish ``s3://b/x`` from ``s3://b//x``, but not all programs do, and some resolve "..". So two
+        different files may have one identity, but one file never has two.
+        """
+        if self.is_web:
+            return self.url.rstrip("/")
+        protocol, _, path = _CACHES.sub("", self.url).partition("://")
+        protocol = _ALIASES.get(protocol, protocol)
+        if protocol == "az":  # a container may be followed by the account
+            path = re.sub("^([^/@]*)@[^/]*", r"\1", path)
+        return f"{protocol}:/{posixpath.normpath('/' + path.lstrip('/'))}"
 
     @property
     def is_web(self) -> bool:
@@ -145,8 +164,24 @@ class RemoteFile:
 
     def check_writable_protocol(self) -> None:
         """Raise if files cannot be written by this protocol."""
+        if "::" in self.url:
+            raise BadOption(
+                f"{self.url} cannot be written: a chain of protocols, with ::, can only be read; write to a path "
+                "or to a URL with one protocol"
+            )
         if self.protocol in _READ_ONLY:
-            raise BadOption(f"{self.url} cannot be written: {self.protocol}:// can only be read; choose another OUT")
+            raise BadOption(
+                f"{self.url} cannot be written: {self.protocol}:// can only be read; write to a path or another URL"
+            )
+
+    def check_not_folder(self) -> None:
+        """Raise if this is a folder, so that it cannot be written as a file."""
+        try:
+            is_folder = self.url.endswith("/") or self.is_folder()
+        except BadFile:  # not everyone who may write may list
+            return
+        if is_folder:
+            raise BadFile(f"{self.url} cannot be written: it is a folder; add the name of a file in it")
 
     @contextlib.contextmanager
     def errors(self, purpose: str) -> Iterator[None]:
@@ -160,14 +195,16 @@ class RemoteFile:
         """Raise an error that names the URL and says what to do."""
         if isinstance(error, (BadFile, BadOption, ImportError)):
             raise error
-        reason = str(error) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, IsADirectoryError):
+            raise BadFile(f"{self.url} is a folder, not a file; add the name of a file in it") from error
         if isinstance(error, FileNotFoundError) and self.is_web:
             why = f" ({error.__cause__})" if error.__cause__ is not None else ""
             raise MissingFile(f"{self.url} does not exist, or its server cannot be reached{why}; check it") from error
         if isinstance(error, FileNotFoundError):
-            what = f"cannot be {purpose}: {reason}" if "bucket" in reason or "upload" in reason else "does not exist"
+            what = f"cannot be {purpose}: {reason}" if _MISSING_PLACE.search(reason) else "does not exist"
             raise MissingFile(f"{self.url} {what}; check the name, and that of the bucket") from error
-        if isinstance(error, PermissionError) or "redential" in type(error).__name__ + reason:
+        if _is_denied(error):
             advice = _CREDENTIALS.get(self.package or "", "see the documentation of its package for fsspec")
             raise BadFile(
                 f"{self.url} cannot be {purpose}: access was denied ({reason}). Check the credentials: {advice}"
@@ -229,6 +266,12 @@ class RemoteReader(io.RawIOBase):
         if not self.closed:
             self._file.close()
         super().close()
+
+
+def _is_denied(error: Exception) -> bool:
+    """Whether a store refused access. The package for Azure has no PermissionError, but the status of the answer."""
+    is_refused = isinstance(error, PermissionError) or getattr(error, "status_code", None) in (401, 403)
+    return is_refused or "redential" in type(error).__name__ + str(error)
 
 
 def _state(about: dict[str, Any]) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 
@@ -30,14 +29,14 @@ class _SingleThreadedBlas:
         self._depth = 0
         self._limiter: Any = None
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._owner is None:
                 self._limiter = _controller().limit(limits=1, user_api="blas")
                 self._owner = threading.current_thread()
             self._depth += self._owner is threading.current_thread()
 
-    def leave(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             if self._owner is not threading.current_thread():
                 return
@@ -50,22 +49,14 @@ class _SingleThreadedBlas:
 _blas = _SingleThreadedBlas()
 
 
-@contextlib.contextmanager
-def single_threaded_blas(*, unless: bool = False) -> Iterator[None]:
+def single_threaded_blas(*, unless: bool = False) -> AbstractContextManager[None]:
     """Limit BLAS to one thread inside a ``with`` block. Several threads may do so at once.
 
     The threads of BLAS would compete with our own threads for the cores. On matrices of shape (k, k) they wait for each
     other longer than they compute, up to ten times as long on a busy machine. If ``unless`` is true, there is no
     limit; callers pass this for large matrices and for rows on a GPU.
     """
-    if unless:
-        yield
-        return
-    _blas.enter()
-    try:
-        yield
-    finally:
-        _blas.leave()
+    return nullcontext() if unless else _blas
 
 
 @functools.cache

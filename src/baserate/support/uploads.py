@@ -232,6 +232,7 @@ def abandon_uploads(to: RemoteFile, *, is_folder: bool) -> None:
 def check_upload(to: RemoteFile) -> None:
     """Raise if a file cannot be written. On S3 an upload is begun and abandoned, which needs the same permission."""
     to.check_writable_protocol()
+    to.check_not_folder()
     if to.package != "s3fs":
         to.exists()
         return

@@ -1,36 +1,24 @@
-"""An adjustment: the result of solving a problem, with everything that can be done with it."""
+"""An adjustment of all rows by one shift."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
-from baserate import deploy
-from baserate.analysis.drift import Drift, drift_of_batch
 from baserate.errors import BaserateError
 from baserate.inputs.validation import as_flag
-from baserate.losses.base import Loss
 from baserate.progress import Progress
 from baserate.rates import Rates, RatesLike
-from baserate.report import write_report
-from baserate.result import saving
-from baserate.result.grouped import GroupedResult
-from baserate.result.grouped_shift_certificate import GroupedShiftCertificate
 from baserate.result.record import Result
-from baserate.result.shift_certificate import ShiftCertificate
-from baserate.solving import (
-    apply_group_shifts,
-    apply_shift,
-    certify_group_shifts,
-    certify_shift,
-    new_row_source,
-    solve_again,
-    solve_groups_again,
-)
+from baserate.solving import apply_shift, new_row_source, solve_again
+
+if TYPE_CHECKING:
+    from baserate.analysis.drift import Drift
+    from baserate.result.shift_certificate import ShiftCertificate
 
 
 class Adjustment(Result):
@@ -64,9 +52,9 @@ class Adjustment(Result):
     """
 
     @classmethod
-    def of(cls, result: Result) -> Adjustment:
+    def of(cls, result: Result) -> Self:
         """The adjustment with the values of a result."""
-        return cls(**{field.name: getattr(result, field.name) for field in fields(Result)})
+        return cls(**{field.name: getattr(result, field.name) for field in fields(cls)})
 
     def apply(
         self,
@@ -165,6 +153,8 @@ class Adjustment(Result):
         source = new_row_source(
             self, new_probs, sample_weight=sample_weight, progress=progress, writes=False, **reading
         )
+        from baserate.solving.certify import certify_shift
+
         return certify_shift(self, source, rates)
 
     def drift(self, new_probs: Any, rates: RatesLike, *, tolerance: float = 0.01, **options: Any) -> Drift:
@@ -185,11 +175,13 @@ class Adjustment(Result):
         >>> import baserate as br
         >>> result = br.adjust([0.1, 0.4, 0.7, 0.9], 0.25)
         >>> result.drift([0.2, 0.3, 0.6, 0.9], 0.3)
-        What the old shift guarantees on 1 batch: fall of the mean log loss
+        What the fixed shift guarantees on 1 batch: fall of the mean log loss
         <BLANKLINE>
           batch     rows     keep    refit  action
           new rows     4  +0.1001  +0.1203   refit
         """
+        from baserate.analysis.drift import drift_of_batch
+
         return drift_of_batch(self, new_probs, rates, tolerance=tolerance, **options)
 
     def what_if(self, rates: ArrayLike | Mapping[Any, float] | Rates) -> Adjustment:
@@ -262,6 +254,8 @@ class Adjustment(Result):
             Class rates in training, for prior adjustment as one of the procedures.
         title, note : str
         """
+        from baserate.report import write_report
+
         write_report(path, self, y=y, old_rates=old_rates, title=title, note=note)
 
     def to_sql(
@@ -274,8 +268,8 @@ class Adjustment(Result):
     ) -> str:
         """The shift as a SQL query that adjusts the rows of a table; a statement that starts with ``WITH``.
 
-        A row with a NULL, or one that gives probability only to classes of rate 0, becomes NULL in all classes. Other
-        rows are not checked. It needs ``pip install "baserate[sql]"``.
+        Rows that cannot be adjusted become NULL in all classes, such as rows with a NULL. Negative and infinite numbers
+        are not checked; see :doc:`/deployment`. It needs ``pip install "baserate[sql]"``.
 
         Parameters
         ----------
@@ -310,14 +304,16 @@ class Adjustment(Result):
         >>> duckdb.sql(f"SELECT id, round(p_yes, 3) FROM ({query})").fetchall()
         [(7, 0.759)]
         """
+        from baserate import deploy
+
         return deploy.to_sql(self, columns=columns, table=table, dialect=dialect, keep=keep)
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float32", opset: int = 18) -> None:
         """Write the shift as an ONNX model, which other languages and inference servers can run.
 
         The model has one input, ``probabilities`` or ``logits``, and one output, ``adjusted``, both of shape (n, k), or
-        (n,) if the adjustment was fitted to the probabilities of one class. It computes in float64. Rows are not
-        checked. It needs ``pip install "baserate[onnx]"``.
+        (n,) if the adjustment was fitted to the probabilities of one class. It computes in float64. Rows that cannot be
+        adjusted become NaN. It needs ``pip install "baserate[onnx]"``.
 
         Parameters
         ----------
@@ -333,6 +329,8 @@ class Adjustment(Result):
         BadLoss
             If the loss has no formula; see :doc:`/deployment`.
         """
+        from baserate import deploy
+
         deploy.to_onnx(self, path, dtype=dtype, opset=opset)
 
     def to_code(self, language: str) -> str:
@@ -351,175 +349,12 @@ class Adjustment(Result):
         >>> [round(value, 3) for value in names["adjust"]([0.5, 0.5])]
         [0.241, 0.759]
         """
+        from baserate import deploy
+
         return deploy.to_code(self, language)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the shift, not the rows, to a JSON file that :func:`baserate.load` reads."""
-        saving.save(self, path)
+        from baserate.result.saving import save
 
-
-class GroupedAdjustment(GroupedResult, Adjustment):
-    """Predictions that were adjusted to rates per group, and the shifts that can adjust further rows.
-
-    It has the attributes of :class:`Adjustment`. ``rates``, ``wanted`` and ``before`` are means over all rows, and
-    ``shift`` has one array per margin.
-
-    Attributes
-    ----------
-    groups : GroupsResult
-        What ``by_group()`` shows, as arrays.
-
-    Examples
-    --------
-    >>> import baserate as br
-    >>> rates = br.Rates.by("region", {"north": 0.1, "south": 0.3})
-    >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
-    >>> table = result.by_group()
-    >>> table[["region", "n_rows", "before", "wanted", "achieved"]].round(3).to_dict("list")
-    {'region': ['north', 'south'], 'n_rows': [2, 2], 'before': [0.3, 0.2], 'wanted': [0.1, 0.3], 'achieved': [0.1, 0.3]}
-    >>> result.apply([0.5], groups=["south"]).round(3)
-    array([0.642])
-    """
-
-    @classmethod
-    def of(cls, result: Result) -> GroupedAdjustment:
-        """The adjustment with the values of a result."""
-        return cls(**{field.name: getattr(result, field.name) for field in fields(GroupedResult)})
-
-    def apply(
-        self,
-        new_probs: Any,
-        *,
-        groups: Any = None,
-        unseen: str = "raise",
-        from_logits: bool | None = None,
-        normalize: bool = False,
-        columns: str | Sequence[Any] | None = None,
-        whole: bool = False,
-        out: Any = None,
-        dtype: Any = None,
-        progress: Progress | None = None,
-    ) -> Any:
-        """Adjust other rows by the shifts of their groups.
-
-        The certificate of the fit does not hold for other rows: neither their means nor a lower loss. Use it for rows
-        of the same groups from the same population, and :meth:`certify` to see what is guaranteed for them.
-
-        Parameters
-        ----------
-        new_probs, from_logits, normalize, columns, whole, out, dtype, progress
-            As in :meth:`Adjustment.apply`.
-        groups : dataframe, dict of arrays or array, optional
-            The groups of the new rows, as in :func:`baserate.adjust`.
-        unseen : "raise" or "pooled", default "raise"
-            What is done about rows of groups that were not there in the fit: an error, or they get the mean shift of
-            all groups, by their weights.
-        """
-        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
-        source = new_row_source(self, new_probs, groups=groups, out=out, progress=progress, **reading)
-        return apply_group_shifts(self, source, unseen=unseen, whole=as_flag("whole", whole))
-
-    def certify(
-        self,
-        new_probs: Any,
-        rates: Any,
-        *,
-        groups: Any = None,
-        unseen: str = "raise",
-        sample_weight: ArrayLike | str | None = None,
-        from_logits: bool | None = None,
-        normalize: bool = False,
-        columns: str | Sequence[Any] | None = None,
-        dtype: Any = None,
-        progress: Progress | None = None,
-    ) -> GroupedShiftCertificate:
-        """What the shifts guarantee on other rows, without labels, if something is known about the rates per group.
-
-        Parameters
-        ----------
-        new_probs, sample_weight, from_logits, normalize, columns, dtype, progress
-            As in :meth:`Adjustment.certify`.
-        rates : Rates, Margins or table
-            What is known about the class rates of the new rows, by the same columns as in the fit. A table is enough if
-            there is one margin; see :meth:`Rates.by`.
-        groups, unseen
-            As in :meth:`apply`.
-
-        Examples
-        --------
-        >>> import baserate as br
-        >>> rates = br.Rates.by("region", {"north": 0.1, "south": 0.3})
-        >>> result = br.adjust([0.2, 0.4, 0.3, 0.1], rates, groups=["north", "north", "south", "south"])
-        >>> regions = ["north", "north", "south", "south"]
-        >>> new = result.certify([0.3, 0.5, 0.2, 0.4], {"north": 0.1, "south": 0.2}, groups=regions)
-        >>> new.by_group()["loss_reduction"].round(3).tolist()
-        [0.224, -0.094]
-        """
-        reading = {"from_logits": from_logits, "normalize": normalize, "columns": columns, "dtype": dtype}
-        source = new_row_source(
-            self, new_probs, groups=groups, sample_weight=sample_weight, progress=progress, writes=False, **reading
-        )
-        return certify_group_shifts(self, source, rates, unseen=unseen)
-
-    def to_sql(
-        self,
-        *,
-        columns: str | Sequence[Any] | None = None,
-        table: str | Sequence[str] = "predictions",
-        dialect: str = "duckdb",
-        keep: Sequence[str] | None = None,
-        unseen: str = "null",
-        shift_table: str | Sequence[str] | None = None,
-    ) -> str:
-        """The shifts as a SQL query that joins a table of rows with a table of shifts, by the columns of the groups.
-
-        Parameters
-        ----------
-        columns, table, dialect, keep
-            As in :meth:`Adjustment.to_sql`.
-        unseen : "null" or "pooled", default "null"
-            What is done about rows of groups that were not there in the fit: they become NULL, or they get the mean
-            shift of all groups, by their weights.
-        shift_table : str or sequence of str, optional
-            Name for a table of shifts, if there are many groups. The text then has several statements, separated by
-            semicolons: ``CREATE TABLE`` for each margin, and the query. By default the shifts are in the query itself.
-        """
-        given = {"columns": columns, "table": table, "dialect": dialect, "keep": keep}
-        return deploy.to_sql(self, **given, unseen=unseen, shift_table=shift_table)  # type: ignore[arg-type]  # of a dict
-
-    def what_if(self, rates: Any) -> GroupedAdjustment:
-        """Adjust the same rows to other rates of the same groups.
-
-        The predictions are read again, so they must not have been changed in place since.
-
-        Parameters
-        ----------
-        rates : Rates, Margins or table
-            Other rates by the same columns. A table is enough if there is one margin; see :meth:`Rates.by`.
-        """
-        if self.source is None:
-            raise BaserateError("this adjustment has a shift but no rows; call adjust(probs, rates) instead")
-        return type(self).of(solve_groups_again(self, rates))
-
-
-def as_adjustment(result: Result) -> Adjustment:
-    """The adjustment with the values of a result, with or without groups."""
-    return GroupedAdjustment.of(result) if isinstance(result, GroupedResult) else Adjustment.of(result)
-
-
-def load(path: str | os.PathLike[str], *, loss: Loss | None = None) -> Adjustment:
-    """Read an adjustment that :meth:`Adjustment.save` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-    loss : Loss, optional
-        Required if the loss was created from Python functions, because these are not saved. It must have the same
-        ``label``.
-
-    Raises
-    ------
-    BadFile
-        If the file is not a saved adjustment, has another version, or was changed.
-    """
-    return saving.load(Adjustment, GroupedAdjustment, path, loss)
+        save(self, path)

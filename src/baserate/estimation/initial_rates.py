@@ -1,6 +1,6 @@
 """A first estimate of the class rates of a batch: maximum likelihood for label shift (Saerens, Latinne, Decaestecker).
 
-It only chooses the features of the moments, which are valid for any pilot, so it need not be exact. Steps of the EM
+It only chooses the features of the moments, which are valid for any choice, so it need not be exact. Steps of the EM
 algorithm alone would need many passes over the rows; Newton's steps follow where the likelihood is concave enough.
 """
 
@@ -16,7 +16,7 @@ from baserate.estimation.calibration import calibrated
 from baserate.support.arrays import FloatArray
 
 _PASSES = 12
-_CLOSE = 1e-4  # Rates that change by less are close enough for a pilot.
+_CLOSE = 1e-4  # Rates that change by less are close enough.
 _LONGEST_STEP = 1.0  # of log rates
 
 
@@ -27,7 +27,7 @@ class PosteriorSums(NamedTuple):
     products: FloatArray
 
 
-def pilot_rates(batch: Batch, theta: FloatArray, validation_rates: FloatArray) -> FloatArray:
+def estimate_initial_rates(batch: Batch, theta: FloatArray, validation_rates: FloatArray) -> FloatArray:
     """Estimated rates, with as many pseudo-rows of the validation rates as there are classes."""
     k, n = len(validation_rates), batch.n_rows
     pseudo = float(k)
