@@ -9,12 +9,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from support import KERNEL_LOSSES, Array, kernel_setting, loss_id
+from support import KERNEL_LOSSES, Array, kernel_setting, loss_id, number_of_cases
 
 import baserate as br
 from baserate.losses import Loss
 
-N_PROBLEMS = 40
+N_PROBLEMS = number_of_cases(60)
+N_SETS = number_of_cases(48)
 
 Divergence = Callable[[cp.Variable, Array], cp.Expression]
 Constraints = Callable[[Any], list[Any]]
@@ -37,13 +38,15 @@ def _quadratic(matrix: Array) -> Divergence:
 MATRIX = np.array([[2.0, 0.7, -0.3], [0.7, 1.0, 0.2], [-0.3, 0.2, 1.5]])
 RANKED = br.losses.RankedProbability.matrix(3) + 0.5  # the constant makes it definite; the divergence is the same
 
+SCS: tuple[str, dict[str, Any]] = ("SCS", {"eps": 1e-9, "max_iters": 200_000})
 CLARABEL: list[tuple[str, dict[str, Any]]] = [
     ("CLARABEL", {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}),
     ("CLARABEL", {}),
+    SCS,
 ]
 
 # The loss, the same loss as a CVXPY expression, solvers with their options, and the accuracy of these solvers.
-# For log loss and Brier score these are the paper's solvers. The second solver is used if the first one fails.
+# For log loss and Brier score these are the paper's solvers. A later solver is used if those before it fail.
 CASES: list[tuple[Loss, Divergence, list[tuple[str, dict[str, Any]]], float]] = [
     (
         br.losses.Brier(),
@@ -54,7 +57,7 @@ CASES: list[tuple[Loss, Divergence, list[tuple[str, dict[str, Any]]], float]] = 
     (
         br.losses.Log(),
         lambda a, p: cp.sum(cp.kl_div(a, p)),
-        [("ECOS", {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10}), ("SCS", {"eps": 1e-9, "max_iters": 200_000})],
+        [("ECOS", {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10}), SCS],
         1e-4,
     ),
     (
@@ -171,7 +174,7 @@ def test_adjustment_to_rate_sets_agrees_with_cvxpy(
         pytest.skip("for this loss the unbounded problem is the same as the bounded one")
     # Balls need a cone solver. On their curved boundary, an objective accurate to e gives rows accurate to sqrt(e).
     cone = solvers if solvers[0][0] != "OSQP" else CLARABEL
-    for seed in range(24):
+    for seed in range(N_SETS):
         p, _ = random_problem(2000 + seed)
         known, allowed = random_set(seed)
         if isinstance(loss, br.losses.Spherical) and not bounded:

@@ -30,6 +30,8 @@ from cluster_support import (
     spark_cluster,
 )
 from executor_death import Killer, descendants
+from stream_support import KINDS_OF_RATES, TOL, adjusted_in_memory
+from stream_support import rows as rows_of_kinds
 from support import ALL_LOSSES, Array, loss_id
 
 import baserate as br
@@ -39,15 +41,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Spark and Ray use deprecate
 
 COLUMNS = ["p_a", "p_b", "p_c"]
 RATES = {"a": 0.2, "b": 0.3, "c": 0.5}
-KINDS_OF_RATES = [
-    [0.2, 0.3, 0.5],
-    br.Rates.between([0.3, None, 0.4], [0.5, 0.2, None]),
-    br.Rates.near([0.2, 0.3, 0.5], 0.05),
-    br.Rates.near([0.2, 0.3, 0.5], 0.05, metric="chi2"),
-    br.Rates.from_counts([20, 30, 50]),
-    br.Rates.of_population([0.2, 0.3, 0.5]),
-    [0.0, 0.4, 0.6],
-]
 BY_REGION = br.Rates.by("region", {"n": RATES, "s": {"a": 0.3, "b": 0.3, "c": 0.4}})
 BY_AGE = br.Rates.by("age", {1: {"a": 0.24, "b": 0.3, "c": 0.46}, 2: {"a": 0.26, "b": 0.3, "c": 0.44}})
 KINDS_OF_GROUPS = [
@@ -97,7 +90,20 @@ def assert_same(result: br.Adjustment, known: br.Adjustment, cluster: Any) -> No
     np.testing.assert_allclose(matrix(cluster.rows(result.frame)), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)
+def one_of_each_class() -> list[Any]:
+    """All losses. The first one of each class with more than two classes is in the short selection of tests."""
+    short: dict[type, int] = {}
+    for i, (loss, k) in enumerate(ALL_LOSSES):
+        if k > 2:
+            short.setdefault(type(loss), i)
+    assert {cls.name for cls in short} == {cls.name for cls in br.losses.registered()}
+    return [
+        pytest.param(*one, marks=pytest.mark.short if i in short.values() else (), id=loss_id(one[0]) + f"-{one[1]}")
+        for i, one in enumerate(ALL_LOSSES)
+    ]
+
+
+@pytest.mark.parametrize(("loss", "k"), one_of_each_class())
 def test_every_loss_gives_the_same_result_as_in_memory(cluster: Any, loss: br.losses.Loss, k: int) -> None:
     p = predictions(300, k)
     rates = np.linspace(1, 2, k) / np.linspace(1, 2, k).sum()
@@ -107,12 +113,15 @@ def test_every_loss_gives_the_same_result_as_in_memory(cluster: Any, loss: br.lo
     assert_same(result, br.adjust(p, rates, loss=loss), cluster)
 
 
-@pytest.mark.parametrize("rates", KINDS_OF_RATES, ids=lambda rates: type(rates).__name__)
-def test_every_kind_of_rates_gives_the_same_result_as_in_memory(cluster: Any, rates: Any) -> None:
-    result = br.adjust(cluster.table(table()), rates, columns="p_*")
-    assert_same(result, br.adjust(predictions(), rates), cluster)
+@pytest.mark.short
+@pytest.mark.parametrize("kind", KINDS_OF_RATES)
+def test_every_kind_of_rates_gives_the_same_result_as_in_memory(cluster: Any, kind: str) -> None:
+    whole, rates = rows_of_kinds(), KINDS_OF_RATES[kind]
+    result = br.adjust(cluster.table(whole), rates, columns="p_*", tol=TOL)
+    assert_same(result, adjusted_in_memory(whole, rates), cluster)
 
 
+@pytest.mark.short
 @pytest.mark.parametrize(("rates", "weight"), KINDS_OF_GROUPS, ids=["one margin", "two margins"])
 def test_groups_are_columns(cluster: Any, rates: Any, weight: str | None) -> None:
     whole, native = table(), cluster.table(table())
@@ -145,6 +154,21 @@ def test_result_has_all_columns_and_keeps_types(cluster: Any) -> None:
     other = cluster.rows(known.apply(native, columns="p_*", whole=True, dtype="float32", normalize=True))
     assert {other.schema.field(name).type for name in COLUMNS} == {pa.float32()}
     np.testing.assert_allclose(matrix(other), known.probs, rtol=0, atol=1e-7)
+
+
+def test_names_of_columns_with_dots_and_backticks(cluster: Any) -> None:
+    names = {"p_a": "p_`a", "p_b": "p_b.x", "p_c": "p_`c.`", "w": "w.`", "region": "the.region"}
+    odd = table().rename_columns([names.get(name, name) for name in table().column_names])
+    result = br.adjust(cluster.table(odd), [0.2, 0.3, 0.5], columns=["p_`a", "p_b.x", "p_`c.`"], sample_weight="w.`")
+    known = br.adjust(predictions(), [0.2, 0.3, 0.5], sample_weight=table().column("w").to_numpy())
+    assert_same(result, known, cluster)
+    assert cluster.rows(result.frame).column_names == odd.column_names
+    grouped = br.adjust(
+        cluster.table(odd),
+        br.Rates.by("the.region", {"n": [0.2, 0.3, 0.5], "s": [0.3, 0.3, 0.4]}),
+        columns=["p_`a", "p_b.x", "p_`c.`"],
+    )
+    assert matrix(cluster.rows(grouped.probs)).mean() == pytest.approx(1 / 3)
 
 
 def test_certify_what_if_and_copies(cluster: Any, tmp_path: Path) -> None:
@@ -396,6 +420,7 @@ def deaths() -> dict[str, Any]:
     return dict(json.loads(ran.stdout.strip().splitlines()[-1]))
 
 
+@pytest.mark.short
 @needs_spark
 @pytest.mark.parametrize("when", ["between", "inside"])
 def test_dead_executor_of_spark_does_not_change_the_result(deaths: dict[str, Any], when: str) -> None:
@@ -439,9 +464,8 @@ import resource, sys, time
 import numpy as np, baserate as br
 from cluster_support import spark_cluster
 
-with spark_cluster() as cluster:
+with spark_cluster(settings={"spark.sql.execution.arrow.maxRecordsPerBatch": "50000"}) as cluster:
     spark = cluster.session
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
     for n in map(int, sys.argv[1:]):
         raw = spark.range(0, n, 1, 8).selectExpr("id", "1.5D + (hash(id) % 100) / 101D as a")
         rows = raw.selectExpr("id", "a / (a + 1) as p_a", "1 / (a + 1) as p_b")

@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster
+from stream_support import CLASSES, KINDS_OF_RATES, TOL, adjusted_in_memory, rows
 from support import ALL_LOSSES, Array, assert_certified, loss_id
 
 import baserate as br
@@ -32,15 +33,6 @@ from baserate.inputs.columns import ColumnSelection
 from baserate.progress import Progress
 
 RATES = {"a": 0.2, "b": 0.3, "c": 0.5}
-KINDS_OF_RATES = [
-    [0.2, 0.3, 0.5],
-    br.Rates.between([0.3, None, 0.4], [0.5, 0.2, None]),
-    br.Rates.near([0.2, 0.3, 0.5], 0.05),
-    br.Rates.near([0.2, 0.3, 0.5], 0.05, metric="chi2"),
-    br.Rates.from_counts([20, 30, 50]),
-    br.Rates.of_population([0.2, 0.3, 0.5]),
-    [0.0, 0.4, 0.6],
-]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +65,7 @@ def frame(n: int = 3000) -> pd.DataFrame:
 
 
 def assert_same(lazy: br.Adjustment, known: br.Adjustment, atol: float = 1e-12) -> None:
-    np.testing.assert_allclose(lazy.shift, known.shift, rtol=0, atol=atol)
+    np.testing.assert_allclose(lazy.dual_shift, known.dual_shift, rtol=0, atol=atol)
     np.testing.assert_allclose(lazy.rates, known.rates, rtol=0, atol=atol)
     assert lazy.certificate.loss_reduction == pytest.approx(known.certificate.loss_reduction, rel=1e-9, abs=1e-11)
     np.testing.assert_allclose(np.asarray(lazy.probs.compute()), np.asarray(known.probs), rtol=0, atol=atol)
@@ -90,12 +82,16 @@ def test_every_loss_gives_the_same_result_as_in_memory(loss: br.losses.Loss, k: 
     assert_same(lazy, known)
 
 
-@pytest.mark.parametrize("rates", KINDS_OF_RATES, ids=lambda rates: type(rates).__name__)
-@pytest.mark.parametrize("kind", ["array", "dataframe"])
-def test_every_kind_of_rates_gives_the_same_result_as_in_memory(rates: Any, kind: str) -> None:
-    p = frame()[["p_a", "p_b", "p_c"]]
-    given = da.from_array(p.to_numpy(), chunks=(700, 3)) if kind == "array" else dd.from_pandas(p, npartitions=4)
-    assert_same(br.adjust(given, rates), br.adjust(p if kind == "dataframe" else p.to_numpy(), rates))
+@pytest.mark.parametrize("kind", KINDS_OF_RATES)
+def test_every_kind_of_rates_gives_the_same_result_as_in_memory(kind: str) -> None:
+    table, rates = rows(), KINDS_OF_RATES[kind]
+    known = adjusted_in_memory(table, rates)
+    lazy = br.adjust(dd.from_pandas(table.to_pandas(), npartitions=4), rates, columns="p_*", tol=TOL)
+    assert_same(lazy, known)
+    if kind not in ("groups", "margins", "pairs"):  # an array has no columns of groups
+        p = np.column_stack([table[f"p_{name}"] for name in CLASSES[:3]])
+        array = br.adjust(da.from_array(p, chunks=(170, 3)), rates, classes=CLASSES[:3], tol=TOL)
+        assert_same(array, known)
 
 
 @pytest.mark.usefixtures("scheduler")
@@ -146,10 +142,10 @@ def test_a_lazy_array_has_the_dtype_of_the_predictions(dtype: str, expected: str
 @pytest.mark.usefixtures("scheduler")
 def test_a_requested_dtype_is_that_of_lazy_rows() -> None:
     array, ddf = da.from_array(predictions(), chunks=(400, 3)), dd.from_pandas(frame(), npartitions=4)
-    for rows, options in ((array, {}), (ddf, {"columns": "p_*"})):
-        lazy = br.adjust(rows, br.Rates.exact(list(RATES.values())), dtype="float32", **options)
-        for out in (lazy.probs, lazy.what_if([0.3, 0.3, 0.4]).probs, lazy.apply(rows, dtype="float32")):
-            dtypes = [out.dtype] if rows is array else list(out.dtypes)
+    for native, options in ((array, {}), (ddf, {"columns": "p_*"})):
+        lazy = br.adjust(native, br.Rates.exact(list(RATES.values())), dtype="float32", **options)
+        for out in (lazy.probs, lazy.what_if([0.3, 0.3, 0.4]).probs, lazy.apply(native, dtype="float32")):
+            dtypes = [out.dtype] if native is array else list(out.dtypes)
             assert set(dtypes) == {np.asarray(out.compute()).dtype} == {np.dtype("float32")}
 
 

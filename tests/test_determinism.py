@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support import number_of_cases, random_loss, random_set
 
 import baserate as br
@@ -94,9 +95,14 @@ def digest_of(n_classes: int, loss: str = "log") -> str:
     return digest(br.adjust(p, rates, loss=loss, zeros=1e-6))
 
 
-def test_a_process_that_compiles_kernels_and_one_that_loads_them_agree(tmp_path: Path) -> None:
-    # Few and many classes.
-    code = "import test_determinism as t; print(t.digest_of(8), t.digest_of(60), t.digest_of(8, 'brier'))"
+@pytest.mark.parametrize(
+    ("n_classes", "loss"),
+    [(8, "brier"), *(pytest.param(k, "log", marks=pytest.mark.stress) for k in (8, 60))],  # few and many classes
+)
+def test_a_process_that_compiles_kernels_and_one_that_loads_them_agree(
+    tmp_path: Path, n_classes: int, loss: str
+) -> None:
+    code = f"import test_determinism as t; print(t.digest_of({n_classes}, {loss!r}))"
     compiled, loaded = (run_fresh(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert list(tmp_path.rglob("*.nbc"))
     assert compiled == loaded

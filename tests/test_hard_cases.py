@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from support import COMMON_LOSSES, Array, assert_certified, loss_id, number_of_cases
+from support import COMMON_LOSSES, Array, assert_certified, kernel_setting, loss_id, number_of_cases
 
 import baserate as br
 from baserate.losses import Loss
@@ -92,6 +92,16 @@ def test_a_single_row_becomes_the_rates(loss: Loss, k: int) -> None:
     result = br.adjust(dirichlet(1, k, seed=8), rates, loss=loss)
     assert_certified(result)
     np.testing.assert_allclose(result.probs[0], rates, atol=1e-10)
+
+
+@pytest.mark.parametrize("setting", ["off", "always"])
+def test_rates_that_differ_from_the_mean_by_less_than_a_millionth_of_a_percent(setting: str) -> None:
+    # At first, a step changes the dual function by less than its rounding error.
+    p = np.array([[1.0, 1.97766755e-14], [1.31872172e-09, 0.999999999]])
+    assert abs(p.mean(axis=0)[0] - 0.5) > 6e-10
+    with kernel_setting(setting):
+        result = br.adjust(p, [0.5, 0.5])
+    assert abs(result.probs.mean(axis=0) - 0.5).max() <= 1e-10
 
 
 @pytest.mark.parametrize("loss", [*COMMON_LOSSES, *map(br.losses.Power, BETAS)], ids=loss_id)

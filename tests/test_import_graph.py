@@ -60,6 +60,11 @@ def test_imports_for_type_checkers_do_not_count(tmp_path: Path, test: str) -> No
     assert imports(tmp_path, source) == {"baserate.x", "baserate.x.c"}
 
 
+def test_imports_for_type_checkers_count_where_names_are_loaded_when_they_are_used(tmp_path: Path) -> None:
+    source = "if TYPE_CHECKING:\n    from baserate.x.c import name\n\ndef __getattr__(name):\n    ..."
+    assert imports(tmp_path, source) == {"baserate.x", "baserate.x.c"}
+
+
 def test_imports_for_type_checkers_do_not_count_in_functions(tmp_path: Path) -> None:
     assert imports(tmp_path, "def f():\n    if TYPE_CHECKING:\n        import baserate.a") == set()
 

@@ -5,8 +5,8 @@
     python tools/import_graph.py --check   # exit with status 1 if there is a cycle or the table is out of date
 
 The graph is read from the source, and nothing is imported. It has an edge for every import statement, also inside
-functions, except under ``if TYPE_CHECKING:``. Modules that are imported by name at run time, with
-``importlib.import_module``, are not seen.
+functions. Imports under ``if TYPE_CHECKING:`` count only in a module with a function ``__getattr__``, which loads these
+names when they are used. Modules that are imported by name at run time, with ``importlib.import_module``, are not seen.
 
 ``from baserate.x import name`` is an import of ``baserate.x.name`` if that is a module, else of ``baserate.x``. Python
 runs the ``__init__`` of a package before its submodules, so an import of a submodule also counts as an import of its
@@ -52,7 +52,9 @@ def imports_of(name: str, path: Path, modules: Iterable[str]) -> set[str]:
     package = parts if path.name == "__init__.py" else parts[:-1]
     ancestors = {".".join(parts[:i]) for i in range(1, len(parts))}
     imported = set()
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    loads_when_used = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+    for node in ast.walk(tree) if loads_when_used else _statements(tree):
         for target in _targets(node, package, modules):
             outer = target.split(".")
             packages = {".".join(outer[:i]) for i in range(1, len(outer))}

@@ -427,7 +427,7 @@ def run_mutants(
     def start(worker: Worker, mutant: Mutant) -> None:
         worker.mutate(mutant)
         seconds = sum(unchanged.seconds[test] for test in tests[mutant.file])
-        kernels = mutant.file.endswith("fused_kernels.py")
+        kernels = mutant.file.startswith("passes/kernels/")
         # Compiling takes time, and the import of the libraries is counted with every test of the unchanged package.
         limit = int(2 * seconds + (120 if kernels else 30))
         worker.start(mutant, ["-x", *ignored, *tests[mutant.file]], limit, own_cache=kernels, keep_bytecode=False)

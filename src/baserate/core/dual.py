@@ -153,12 +153,13 @@ class Dual:
         """What :meth:`write` returns, without keeping the rows."""
         return Written.of(self.rows.sum(partial(self.passes.measure, shift=shift), self.passes.block_values))
 
-    def solve_in_one_block(self, target: Target) -> SolvedBlock | None:
+    def solve_in_one_block(self, target: Target, start: FloatArray | None = None) -> SolvedBlock | None:
         """Solve and write a problem with exact rates whose rows all lie in one block, if the passes can do that."""
         rates = self.kept_rate_set.low
 
         def task(block: Block) -> WrittenBlock:
-            solved = self.passes.solve(block, rates, target) if len(block.weights) == self.rows.n_rows else None
+            whole = len(block.weights) == self.rows.n_rows
+            solved = self.passes.solve(block, rates, target, start) if whole else None
             return solved or WrittenBlock(block.rows[:0], None)
 
         solved, *_ = self.rows.write(task, self.passes.block_values)

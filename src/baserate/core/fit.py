@@ -31,9 +31,11 @@ LARGEST_SHARE = 1e-8
 """The largest share of Brier loss in a solution."""
 
 EASY_PASSES = 15
-"""A small problem that takes more passes than this is not an easy one, and is left to the general steps."""
+"""A problem that takes more passes than this is not an easy one, and is left to the general steps."""
 
+_SAMPLE_STOP = Stop(1e-7, 50)  # A sample differs from all rows by more than that.
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
+_FEW_VALUES, _FEW_PRODUCTS = 1 << 13, 1 << 18  # OpenBLAS uses one thread up to these sizes of vectors and matrices.
 _NEARBY_PASSES = 20  # After so many passes, a solution that was thought to be near is searched from the start again.
 _SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
 _SHOWN_CLASSES = 5  # Blocked classes that a message names.
@@ -105,11 +107,10 @@ def fit_quietly(
 ) -> Fit:
     """What :func:`fit` does, without the warning. For one of many groups, which are reported together."""
     if survey is None and present is None and keep_rows:
-        small = solve_small_problem(dual, stop)
-        if small is not None:
-            return small
-    on_device = dual.rows.array_module != "numpy"
-    with single_threaded_blas(unless=on_device and len(dual.model.kept_classes) > FEW_CLASSES):
+        easy = solve_easy_problem(dual, stop)
+        if easy is not None:
+            return easy
+    with single_threaded_blas(unless=_needs_no_limit(dual)):
         search = begin(dual, stop, survey, present)
         search = replace(search, names=names, keep_rows=keep_rows)
         if search.has_pinned_zeros:
@@ -129,19 +130,37 @@ def fit_quietly(
     return Fit(search.dual, search.survey, search.found, search.written, n_passes)
 
 
-def solve_small_problem(dual: Dual, stop: Stop) -> Fit | None:
-    """Solve and write a small, easy problem with exact rates in compiled code, if the passes offer that."""
-    rows, passes = dual.rows, dual.passes
-    small = rows.n_rows < 4 * sampling.MIN_ROWS and rows.n_values <= passes.block_values
-    exact = dual.kept_rate_set.is_point and dual.model.keeps_all_classes
-    if not (passes.solves_blocks and rows.in_memory and small and exact and stop.max_passes >= EASY_PASSES):
+def solve_easy_problem(dual: Dual, stop: Stop) -> Fit | None:
+    """Solve and write an easy problem with exact rates by the passes themselves, if they offer that.
+
+    A large problem starts from the solution for a sample of its rows.
+    """
+    rows, model = dual.rows, dual.model
+    exact = dual.kept_rate_set.is_point and model.keeps_all_classes
+    if not (exact and rows.in_memory and dual.passes.solves(rows) and stop.max_passes >= EASY_PASSES):
         return None
-    solved = dual.solve_in_one_block(Target(stop.tol, stop.max_passes))
+    size, start = sampling.sample_size(rows.n_rows, smooth=model.loss.pins_zeros), None
+    sample = None if size is None else rows.sample(size)
+    if sample is not None:
+        guide = solve_easy_problem(dual.with_rows(sample), _SAMPLE_STOP)
+        if guide is None:
+            return None
+        start = guide.solution.point.shift
+    solved = dual.solve_in_one_block(Target(stop.tol, stop.max_passes), start)
     if solved is None:
         return None
     written = Written.of(solved.written)
     solution = Solution(dual.written_point(solved.shift, written), solved.n_passes - 2, converged=True)
     return Fit(dual, Survey.of(solved.survey), solution, written, solved.n_passes)
+
+
+def _needs_no_limit(dual: Dual) -> bool:
+    """Whether BLAS may use its own number of threads: on a device, or for so few numbers that it uses one thread."""
+    rows = dual.rows
+    if rows.array_module != "numpy":
+        return len(dual.model.kept_classes) > FEW_CLASSES
+    # The limit would take longer than some of the passes, and the first one in a process several times as long.
+    return rows.n_values <= _FEW_VALUES and rows.n_values * rows.n_classes <= _FEW_PRODUCTS
 
 
 def begin(
@@ -172,7 +191,7 @@ def begin(
 def solve_sample(dual: Dual) -> Point | None:
     """The solution for a sample of the rows, itself started from a smaller one; None if it is no guide."""
     try:
-        search = begin(dual, Stop(1e-7, 50))
+        search = begin(dual, _SAMPLE_STOP)
         if dual.model.loss.pins_zeros and (search.kept_mean == 0).any():
             return None
         start = search.start

@@ -29,12 +29,12 @@ _CONFIRMED = 0.9  # With this share of the predicted gain, the model describes t
 # leaves steps below POOR to the general method.)
 _ACCEPTED = 0.1
 _NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
-_SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
+SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
 _PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
 _LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
 _EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
 
-TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, _CONFIRMED, _NOISE, _SAFETY])
+TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, _CONFIRMED, _NOISE, SAFETY])
 """The rules that compiled code needs, in this order."""
 
 
@@ -237,7 +237,7 @@ def maximise(
         new = _anchored(new, point.wanted)
         # 2. Near the solution, where the error falls as predicted, the last step need not be evaluated.
         least = min(target.tol, relative_tolerance(target.tol) * float(point.wanted.min()))
-        if order and _SAFETY * _next_error(state.previous_residual, point.residual, order) <= least:
+        if order and SAFETY * _next_error(state.previous_residual, point.residual, order) <= least:
             there = replace(point, shift=new, value=point.value + predicted, mean=point.wanted)
             return Solution(there, state.n_passes, converged=True, extrapolated=True)
         # 3. Evaluate the dual there: one pass over the data.

@@ -187,10 +187,10 @@ def solve_centred(matrix: FloatArray | DampedSystem, gradient: FloatArray) -> Fl
     """Solve ``matrix @ step = gradient`` for a matrix with zero row sums and a gradient that sums to 0."""
     if isinstance(matrix, DampedSystem):
         return matrix.solve(gradient).x
-    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
+    scale = np.sqrt(np.maximum(matrix.diagonal(), 1e-200))
     # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
-    ones = scale / np.linalg.norm(scale)
-    lifted = matrix / scale / scale[:, None] + np.outer(ones, ones)
+    ones = scale / np.sqrt(scale @ scale)
+    lifted = matrix / (scale * scale[:, None]) + ones * ones[:, None]
     return np.asarray(_solve(lifted, gradient / scale) / scale)
 
 

@@ -124,8 +124,10 @@ class RowModel:
 
     def shifted(self, eta: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The shifted dual points, and the adjusted rows ``a`` that belong to them."""
-        # Column-major order: sums along short rows then run over long columns, which is twice as fast.
-        x = np.asfortranarray(eta) + shift
+        # Column-major order: sums along short rows then run over long columns, which is twice as fast. For all arrays,
+        # so that the last digits do not depend on the order of ``eta``.
+        eta = np.asfortranarray(eta)
+        x = eta + shift
         if self.limit_levels is not None:
             level = np.where(np.isneginf(eta), -1, self.limit_levels)
             x = np.where(level < level.max(axis=1, keepdims=True), -np.inf, x)

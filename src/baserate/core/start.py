@@ -47,7 +47,8 @@ def dual_point(
     wanted = rate_set.support(shift, mean) if inside else np.full_like(shift, np.nan)
     drift = float(shift @ wanted)
     value = offset - float(conjugate) + drift
-    noise = _EPS * (float(magnitude) + abs(offset) + abs(drift))
+    # A row whose conjugate is almost 0 is the logarithm of a number near 1, or a difference of numbers of that size.
+    noise = _EPS * (1.0 + float(magnitude) + abs(offset) + abs(drift))
     return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
 

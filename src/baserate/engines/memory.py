@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from baserate.core.sampling import sampled_rows
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
 from baserate.inputs.columns import Columns, ColumnSelection
-from baserate.inputs.dataframes import Frame, is_dataframe, split_dataframe
-from baserate.inputs.group_columns import read_groups
-from baserate.inputs.group_combinations import Combinations
+from baserate.inputs.dataframes import Frame, column_names, is_dataframe, split_dataframe
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
@@ -29,6 +27,9 @@ from baserate.inputs.vectors import Vector, VectorNaming, split_vector, two_colu
 from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
 from baserate.support.threads import cores, single_threaded_blas
+
+if TYPE_CHECKING:
+    from baserate.inputs.group_combinations import Combinations
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -60,7 +61,9 @@ class MemoryEngine(Engine):
 
     @classmethod
     def open(cls, source: RowSource) -> Self:
-        values, form = _values_and_form(source)
+        probs = source.probs
+        is_matrix = type(probs) is np.ndarray and probs.ndim == 2 and probs.shape[1] > 1 and source.columns is None
+        values, form = (probs, None) if is_matrix else _values_and_form(source)
         form = None if form is None else form.with_dtype(source.answer_dtype)
         one_column = form is not None and len(form.columns) == 1
         naming = NUMBERED if form is None else VectorNaming() if one_column else Naming(form.columns)
@@ -74,6 +77,9 @@ class MemoryEngine(Engine):
         if form is not None and form.columns != (None,):
             rows.columns = Columns(form.columns, form.classes)
         if source.group_keys is not None:
+            from baserate.inputs.group_columns import read_groups
+            from baserate.inputs.group_combinations import Combinations
+
             columns = read_groups(source.groups, source.group_keys, source.probs, rows.n_rows)
             rows.set_groups(*Combinations.of(source.group_keys, columns, rows.n_rows, rows._weights))
         return rows
@@ -293,7 +299,7 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
         columns, selected = fitted.columns, fitted.selected
     elif source.fitted:
         columns, selected = source.named_classes if columns is None else columns, columns is not None
-        there: list[Any] = list(getattr(source.probs, "column_names", None) or source.probs.columns)
+        there = column_names(source.probs)
         if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
             choice = ColumnSelection(None, source.named_classes, ordered=True)
             columns, selected = choice.among(there, what=source.argument).names, True
@@ -313,7 +319,7 @@ def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
 
 def _column_of_class(source: RowSource) -> Any:
     """The column of a dataframe that holds the probabilities for which a shift of one class was fitted."""
-    there: list[Any] = list(getattr(source.probs, "column_names", None) or source.probs.columns)
+    there = column_names(source.probs)
     if len(there) == 1:
         return there[0]
     positive = None if source.named_classes is None else source.named_classes[1]

@@ -260,8 +260,11 @@ def centred_outer(h: FloatArray, weights: FloatArray) -> FloatArray:
 
 def laplacian(edges: FloatArray) -> FloatArray:
     """The graph Laplacian of a symmetric matrix of edge weights. Overwrites the diagonal of ``edges`` with 0."""
-    np.fill_diagonal(edges, 0.0)
-    return np.diag(edges.sum(axis=1)) - edges
+    every = len(edges) + 1  # from one entry of the diagonal to the next; np.fill_diagonal takes several times as long
+    edges.flat[::every] = 0.0
+    out = -edges
+    out.flat[::every] = edges.sum(axis=1)
+    return out
 
 
 def outer_by_cell(left: FloatArray, right: FloatArray, weights: FloatArray, starts: IndexArray) -> FloatArray:

@@ -52,12 +52,13 @@ def _onto_simplex(z: FloatArray) -> FloatArray:
     """The same for equal spreads, with fewer operations."""
     z = z - z.max(axis=1, keepdims=True)  # the largest entry is exactly 0
     theta = np.minimum((1.0 - z.sum(axis=1, keepdims=True)) / z.shape[1], 1.0)
+    a = np.empty_like(z)
     for _ in range(z.shape[1] + 1):
-        a = z + theta
+        np.add(z, theta, out=a)
         np.maximum(a, 0.0, out=a)
         total = a.sum(axis=1, keepdims=True)
         step = (total - 1.0) / (a > 0).sum(axis=1, keepdims=True)
-        if not (step > 4e-16).any():
+        if step.max() <= 4e-16:
             break
         theta -= step
     a /= total

@@ -1,4 +1,4 @@
-"""Compiled passes for rates per group: what is passed to the kernels of ``cell_kernels``, and what their sums mean."""
+"""Compiled passes for rates per group: what is passed to the kernels, and what their sums mean."""
 
 from __future__ import annotations
 
@@ -17,11 +17,25 @@ from baserate.core.contracts import Block, CellChunk, SolvedCells
 from baserate.core.fit import EASY_PASSES
 from baserate.core.newton import TRUST_REGION, Target, relative_tolerance
 from baserate.losses.base import laplacians
+from baserate.passes.kernels.layout import (
+    ABSENT,
+    CURVATURE,
+    DONE,
+    LOWEST,
+    MOVED,
+    N_SUMS,
+    OFFSET,
+    SAFETY,
+    SHORT,
+    SIZE,
+    VALUE,
+    WIDEST,
+    ZEROS,
+)
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 from baserate.support.threads import cores
 
 _MANY_ROWS = 1_000_000  # More rows are sorted by several threads.
-_ABSENT = -1e300  # The Brier kernel's mark of a class that must not get probability.
 
 
 class CellArrays(NamedTuple):
@@ -74,16 +88,16 @@ class CellKernel:
         if prepared is None:
             return None
         edges = np.zeros((n, k, k)) if curvature else np.zeros((n, 0, 0))
-        sums = np.zeros((n, kernels.N_SUMS))
-        sums[:, kernels.LOWEST] = 2.0
+        sums = np.zeros((n, N_SUMS))
+        sums[:, LOWEST] = 2.0
         rows = np.empty((0, 0), self.answer_dtype) if rows is None else rows
         rounded = None if self.answer_dtype == np.float64 else np.zeros((n, k))
         before, mean = np.zeros((n, k)), np.zeros((n, k))
         stopped = kernels.compiled_pass(self.loss, self.dtype, self.answer_dtype)(
             block.rows, block.weights, block.cells - first, *prepared, self.smoothing, self.tolerance,
-            todo | (kernels.CURVATURE if curvature else 0), before, mean, edges, sums, rows, rounded,
+            todo | (CURVATURE if curvature else 0), before, mean, edges, sums, rows, rounded,
         )  # fmt: skip
-        if stopped != kernels.DONE:
+        if stopped != DONE:
             return None
         present = np.flatnonzero(np.bincount(block.cells - first, minlength=n)) + first
         return CellArrays(first, present, before, mean, edges, sums, rounded)
@@ -92,9 +106,9 @@ class CellKernel:
         """The shifts in the form that the compiled pass expects; None if it cannot take them."""
         absent = np.isneginf(shifts)
         if self.loss == "brier":
-            return np.where(absent, _ABSENT, 0.5 * shifts), np.zeros(len(shifts))
+            return np.where(absent, ABSENT, 0.5 * shifts), np.zeros(len(shifts))
         low, high = np.where(absent, np.inf, shifts).min(axis=1), shifts.max(axis=1)
-        if not (high - low <= cell_kernels().fused_kernels.WIDEST).all():
+        if not (high - low <= WIDEST).all():
             return None
         centre = 0.5 * (low + high)
         return np.exp(shifts - centre[:, None]), centre
@@ -102,27 +116,27 @@ class CellKernel:
     def survey(self, block: Block, done: CellArrays) -> CellSurveySums:
         """The survey of a block."""
         assert block.cells is not None
-        kernels, cells, n = cell_kernels(), block.cells - done.first, len(done.before)
+        cells, n = block.cells - done.first, len(done.before)
         w = block.weights
         n_rows = done.of_present(np.bincount(cells, minlength=n))
         weight = done.of_present(np.bincount(cells, w, minlength=n))
         squared = done.of_present(np.bincount(cells, w * w, minlength=n))
         sums, before = done.of_present(done.sums), done.of_present(done.before)
-        zeros, lowest = sums[:, kernels.ZEROS], sums[:, kernels.LOWEST]
+        zeros, lowest = sums[:, ZEROS], sums[:, LOWEST]
         if self.loss == "log":
             offset, ceiling = np.zeros(len(sums)), -np.log(lowest) * weight
         else:
-            offset = sums[:, kernels.OFFSET]
+            offset = sums[:, OFFSET]
             ceiling = weight * (1.0 - 2.0 * np.where(zeros > 0, 0.0, lowest)) + offset
             zeros = np.zeros(len(sums))
         return CellSurveySums(done.present, n_rows, weight, squared, before, offset, zeros, ceiling)
 
     def dual_sums(self, done: CellArrays) -> CellDualSums:
         """The sums of the dual function of a block."""
-        kernels, sums, edges = cell_kernels(), done.of_present(done.sums), done.of_present(done.edges)
+        sums, edges = done.of_present(done.sums), done.of_present(done.edges)
         if edges.shape[1]:
             edges = laplacians(edges + edges.transpose(0, 2, 1))  # the kernel fills what lies below the diagonal
-        value, size = sums[:, kernels.VALUE], sums[:, kernels.SIZE]
+        value, size = sums[:, VALUE], sums[:, SIZE]
         return CellDualSums(done.present, value, size, done.of_present(done.mean), edges)
 
     def written_sums(self, done: CellArrays, shifts: FloatArray) -> CellWrittenSums:
@@ -130,16 +144,15 @@ class CellKernel:
         sums, mean = done.of_present(done.sums), done.of_present(done.mean)
         returned = mean if done.rounded is None else done.of_present(done.rounded)
         divergence = self._divergence(sums, shifts[done.present], returned)
-        return CellWrittenSums(done.present, divergence, returned, sums[:, cell_kernels().SHORT], mean)
+        return CellWrittenSums(done.present, divergence, returned, sums[:, SHORT], mean)
 
     def _divergence(self, sums: FloatArray, shifts: FloatArray, mean: FloatArray) -> FloatArray:
         """The divergence of adjusted rows, whose sums are ``mean``, from the predictions; one number per cell."""
-        kernels = cell_kernels()
         if self.loss == "brier":
-            return np.asarray(sums[:, kernels.MOVED])
+            return np.asarray(sums[:, MOVED])
         # By Fenchel's identity, with conj(link(p)) = 0. The last term is what rounding adds.
         pull = (np.where(mean > 0, shifts, 0.0) * mean).sum(axis=1)
-        return np.asarray(pull - sums[:, kernels.VALUE] + sums[:, kernels.MOVED])
+        return np.asarray(pull - sums[:, VALUE] + sums[:, MOVED])
 
     def solve(
         self, chunk: CellChunk, rates: FloatArray, easy: BoolArray, target: Target, *, store: bool, order: int
@@ -147,12 +160,12 @@ class CellKernel:
         """Solve the groups of a chunk that are marked as easy, each for its own exact rates."""
         kernels, (n, k) = cell_kernels(), rates.shape
         shifts, before, mean = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k))
-        sums, n_passes, solved = np.zeros((n, kernels.N_SUMS)), np.zeros(n, dtype=np.int64), easy.copy()
+        sums, n_passes, solved = np.zeros((n, N_SUMS)), np.zeros(n, dtype=np.int64), easy.copy()
         rounded, squared = None if self.answer_dtype == np.float64 else np.zeros((n, k)), np.zeros(n)
         weights = np.zeros(0) if chunk.weights is None else chunk.weights
         rules = TRUST_REGION.copy()
         if not order:
-            rules[kernels.fused_kernels.SAFETY] = np.inf
+            rules[SAFETY] = np.inf
         kernels.compiled_sweep(self.dtype, self.answer_dtype)(
             self.loss == "brier", chunk.raw, weights, chunk.order, chunk.starts, solved, rates, self.smoothing,
             self.tolerance, rules, target.tol, relative_tolerance(target.tol), EASY_PASSES, store,
@@ -160,15 +173,15 @@ class CellKernel:
         )  # fmt: skip
         at, returned = np.flatnonzero(solved), mean if rounded is None else rounded
         divergence = self._divergence(sums[at], shifts[at], returned[at])
-        lowest, zeros = sums[at, kernels.LOWEST], sums[at, kernels.ZEROS]
+        lowest, zeros = sums[at, LOWEST], sums[at, ZEROS]
         if self.loss == "log":
             offset, ceiling = np.zeros(len(at)), -np.log(lowest)
         else:
-            offset = sums[at, kernels.OFFSET]
+            offset = sums[at, OFFSET]
             ceiling = 1.0 - 2.0 * np.where(zeros > 0, 0.0, lowest) + offset
         return SolvedCells(
             at + chunk.first, n_passes[at], shifts[at], before[at], offset, ceiling, squared[at], divergence,
-            returned[at], sums[at, kernels.SHORT], mean[at],
+            returned[at], sums[at, SHORT], mean[at],
         )  # fmt: skip
 
 
@@ -194,6 +207,6 @@ def order_by_cell(cells: IndexArray, n_cells: int) -> tuple[IndexArray, IndexArr
 @functools.cache
 def cell_kernels() -> ModuleType:
     """The compiled code, which needs numba."""
-    from baserate.passes import cell_kernels as kernels
+    from baserate.passes.kernels import cell_signatures
 
-    return kernels
+    return cell_signatures

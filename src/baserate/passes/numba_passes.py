@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from baserate.core import sampling
 from baserate.core.cells.sums import CellDualSums, CellSurveySums, total_by_cell
 from baserate.core.contracts import (
     Block,
@@ -39,6 +40,17 @@ from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
+from baserate.passes.kernels.layout import (
+    CENTRE,
+    CURVATURE,
+    DONE,
+    FIRST_OFFSET,
+    SURVEY,
+    WIDEST,
+    WRITE,
+    initial_state,
+    initial_sums,
+)
 from baserate.passes.numba_cells import CellKernel, order_by_cell
 from baserate.passes.numpy_passes import NumpyPasses
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray, rows_per_block
@@ -51,7 +63,7 @@ _MOST_CURVED = 48  # Up to so many classes the kernel sums the curvature; beyond
 
 
 class KernelSums(NamedTuple):
-    """What a compiled pass sums up besides vectors and matrices, in the order of ``fused_kernels``."""
+    """What a compiled pass sums up besides vectors and matrices, in the order of ``kernels.layout``."""
 
     value: float
     magnitude: float
@@ -90,7 +102,7 @@ class LogKernel(LossKernel):
     name = "log"
 
     def supports(self, shift: FloatArray) -> bool:
-        return bool(np.ptp(shift) <= _fused().WIDEST)
+        return bool(np.ptp(shift) <= WIDEST)
 
     def prepared(self, shift: FloatArray) -> tuple[FloatArray, float]:
         centre = 0.5 * float(shift.min() + shift.max())
@@ -160,9 +172,9 @@ class NumbaPasses(RowPasses):
         fallback = NumpyPasses(model, rows.naming, uses_scratch=False)
         return cls(model, rows.naming, rows.dtype, kernel, fallback)
 
-    @property
-    def solves_blocks(self) -> bool:  # type: ignore[override]  # a property of the instance here
-        return not self._is_wide and self._writes_rows
+    def solves(self, rows: Engine) -> bool:
+        small = rows.n_rows < 4 * sampling.MIN_ROWS and rows.n_values <= self.block_values
+        return small and not self._is_wide and self._writes_rows
 
     def with_model(self, model: RowModel) -> RowPasses:
         if not _supports(model):
@@ -173,7 +185,7 @@ class NumbaPasses(RowPasses):
         return self.first(block, np.zeros(len(self.model.kept_classes)), curvature=False).survey
 
     def first(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> FirstSums:
-        done = self._run(block, shift, _fused().SURVEY, curvature)
+        done = self._run(block, shift, SURVEY, curvature)
         if done is None:
             return self._in_numpy(block, functools.partial(self.fallback.first, shift=shift, curvature=curvature))
         survey = self.kernel.survey(done.sums, done.before, block.weights)
@@ -190,16 +202,16 @@ class NumbaPasses(RowPasses):
         return self._is_wide
 
     def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
-        fused, k = _fused(), len(shift)
-        mean, diagonal, sums = np.zeros(k), np.zeros(k), fused.initial_sums()
+        k = len(shift)
+        mean, diagonal, sums = np.zeros(k), np.zeros(k), initial_sums()
         task = functools.partial(self.fallback.reduce_diagonal, shift=shift)
         if not self.kernel.supports(shift):
             return self._in_numpy(block, task)
-        done = fused.compiled_diagonal(self.kernel.name, self.dtype)(
+        done = _kernels().compiled_diagonal(self.kernel.name, self.dtype)(
             np.ascontiguousarray(block.rows), block.weights, *self.kernel.prepared(shift),
             self.model.reading.smoothing, mean, diagonal, sums,
         )  # fmt: skip
-        if done != fused.DONE:
+        if done != DONE:
             return self._in_numpy(block, task)
         found = KernelSums(*sums)
         return DualSums(np.asarray(found.value), np.asarray(found.magnitude), mean, diagonal)
@@ -208,14 +220,14 @@ class NumbaPasses(RowPasses):
         if not self.kernel.supports(shift):
             return self._in_numpy(block, functools.partial(self.fallback.multiply, shift=shift, vector=vector))
         product, (prepared, _) = np.zeros(len(shift)), self.kernel.prepared(shift)
-        _fused().compiled_product(self.kernel.name, self.dtype)(
+        _kernels().compiled_product(self.kernel.name, self.dtype)(
             np.ascontiguousarray(block.rows), block.weights, prepared, vector, self.model.reading.smoothing, product
         )
         return ProductSums(product)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
-        fused, rows = _fused(), self._space_for_rows(block)
-        todo = fused.WRITE | (fused.SURVEY if check else 0)
+        rows = self._space_for_rows(block)
+        todo = WRITE | (SURVEY if check else 0)
         unchanged = not shift.any()  # NumPy returns such rows without rounding error
         done = None if unchanged or not self._writes_rows else self._run(block, shift, todo, False, rows)
         if done is None:
@@ -224,39 +236,41 @@ class NumbaPasses(RowPasses):
             return WrittenBlock(rows, ())
         return WrittenBlock(rows, self._written_sums(done.sums, shift, done.mean, done.rounded_mean))
 
-    def solve(self, block: Block, rates: FloatArray, target: Target) -> WrittenBlock | None:
-        fused, k = _fused(), len(rates)
+    def solve(
+        self, block: Block, rates: FloatArray, target: Target, start: FloatArray | None = None
+    ) -> WrittenBlock | None:
+        k = len(rates)
         rows = self._space_for_rows(block)
-        run, advance = fused.compiled(self.kernel.name, self.dtype, rows.dtype), fused.compiled_advance()
+        run, advance = _kernels().compiled_pass(self.kernel.name, self.dtype, rows.dtype), _kernels().compiled_advance()
         is_brier, relative = self.kernel.name == "brier", relative_tolerance(target.tol)
         shift, before, mean = np.zeros(k), np.zeros(k), np.zeros(k)
         prepared, centre = self.kernel.prepared(shift)
-        edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), fused.initial_state(), fused.initial_sums()
-        state[fused.CENTRE] = centre
-        todo, n_passes, rounded = fused.SURVEY, 0, _sums_of_rounded_rows(rows, k)
+        edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), initial_state(), initial_sums()
+        state[CENTRE] = centre
+        todo, n_passes, rounded = SURVEY, 0, _sums_of_rounded_rows(rows, k)
         while todo >= 0 and n_passes < EASY_PASSES:
             where = (before, mean, edges, sums, rows, rounded)
             stopped = run(
-                block.rows, block.weights, prepared, state[fused.CENTRE], self.model.kept_classes, *self._limits,
-                fused.LANES, todo, *where,
+                block.rows, block.weights, prepared, state[CENTRE], self.model.kept_classes, *self._limits,
+                todo, *where,
             )  # fmt: skip
-            if stopped != fused.DONE:
+            if stopped != DONE:
                 return None
             todo = advance(
                 is_brier, TRUST_REGION, rates, target.tol, relative, shift, before, mean, edges, sums, prepared,
                 work, state, todo,
             )  # fmt: skip
             n_passes += 1
-        if todo != fused.DONE:
+        if todo != DONE:
             return None
-        found = KernelSums(*sums)._replace(offset=state[fused.FIRST_OFFSET])
+        found = KernelSums(*sums)._replace(offset=state[FIRST_OFFSET])
         written = self._written_sums(found, shift, mean, rounded)
         survey = self.kernel.survey(found, before, block.weights)
         return WrittenBlock(rows, SolvedBlock(shift, n_passes, survey, written))
 
     def survey_cells(self, block: Block, allowed: BoolArray) -> CellSurveySums:
         shifts = np.where(allowed, 0.0, -np.inf)
-        done = self._cells.run(block, shifts, _fused().SURVEY, curvature=False)
+        done = self._cells.run(block, shifts, SURVEY, curvature=False)
         if done is None:
             return self._cells_in_numpy(block, functools.partial(self.fallback.survey_cells, allowed=allowed))
         return self._cells.survey(block, done)
@@ -269,9 +283,9 @@ class NumbaPasses(RowPasses):
         return self._cells.dual_sums(done)
 
     def write_cells(self, block: Block, shifts: FloatArray, *, check: bool = False) -> WrittenBlock:
-        fused, rows = _fused(), self._space_for_rows(block)
+        rows = self._space_for_rows(block)
         unchanged = not shifts.any(axis=1).all()  # NumPy returns such rows without rounding error
-        todo = fused.WRITE | (fused.SURVEY if check else 0)
+        todo = WRITE | (SURVEY if check else 0)
         writes = self._writes_rows and not unchanged
         done = self._cells.run(block, shifts, todo, curvature=False, rows=rows) if writes else None
         if done is None:
@@ -362,32 +376,34 @@ class NumbaPasses(RowPasses):
         """One compiled pass over a block; None if it cannot compute the pass or met a row that is not a prediction."""
         if not self.kernel.supports(shift):
             return None
-        fused, n_kept = _fused(), len(self.model.kept_classes)
-        before, mean, sums = np.zeros(self.model.n_classes), np.zeros(n_kept), fused.initial_sums()
-        edges = NO_CURVATURE
+        k = self.model.n_classes
+        before, mean, sums, edges = np.zeros(k), np.zeros(k), initial_sums(), NO_CURVATURE
         if curvature and self._is_wide:
-            todo, rows = todo | fused.WRITE, np.empty(block.rows.shape)
+            todo, rows = todo | WRITE, np.empty(block.rows.shape)
         elif curvature:
-            todo, edges = todo | fused.CURVATURE, np.zeros((n_kept, n_kept))
+            todo, edges = todo | CURVATURE, np.zeros((k, k))
         if rows is None:  # in the dtype of the answer, so that one compiled pass can do everything
             rows = np.empty((0, 0), self.model.answer_types.common if self._writes_rows else np.float64)
-        rounded = _sums_of_rounded_rows(rows, n_kept)
+        rounded = _sums_of_rounded_rows(rows, k)
         name = f"{self.kernel.name} wide" if self._is_wide else self.kernel.name
-        stopped = fused.compiled(name, self.dtype, rows.dtype)(
-            block.rows, block.weights, *self.kernel.prepared(shift), self.model.kept_classes, *self._limits,
-            fused.LANES, todo, before, mean, edges, sums, rows, rounded,
+        prepared, centre = self.kernel.prepared(shift)
+        stopped = _kernels().compiled_pass(name, self.dtype, rows.dtype)(
+            block.rows, block.weights, self.model.per_class(prepared, fill=0.0), centre, self.model.kept_classes,
+            *self._limits, todo, before, mean, edges, sums, rows, rounded,
         )  # fmt: skip
-        if stopped != fused.DONE:
+        if stopped != DONE:
             return None
+        kept = self.model.kept_classes
         if curvature and self._is_wide:
             edges = self.model.loss.jacobian(rows, block.weights)
-        elif curvature:
-            edges = laplacian(edges + edges.T)  # the kernel fills what lies below the diagonal
-        return _PassResult(before, mean, edges, KernelSums(*sums), rounded)
+        elif curvature:  # the kernel fills what lies below the diagonal
+            edges = laplacian(edges + edges.T)[np.ix_(kept, kept)]
+        rounded = None if rounded is None else rounded[kept]
+        return _PassResult(before, mean[kept], edges, KernelSums(*sums), rounded)
 
 
-def _sums_of_rounded_rows(rows: NDArray[Any], n_kept: int) -> FloatArray | None:
-    return None if rows.dtype == np.float64 else np.zeros(n_kept)
+def _sums_of_rounded_rows(rows: NDArray[Any], n_classes: int) -> FloatArray | None:
+    return None if rows.dtype == np.float64 else np.zeros(n_classes)
 
 
 def _dual_sums(done: _PassResult) -> DualSums:
@@ -409,7 +425,7 @@ def _supports(model: RowModel) -> bool:
 def is_installed() -> bool:
     """Whether numba is installed and can be imported."""
     try:
-        _fused()
+        _kernels()
     except Exception as error:  # an installation may also fail half-way
         if importlib.util.find_spec("numba") is not None:
             warn(RuntimeWarning(f"numba is installed but cannot be imported, so NumPy is used: {error}"))
@@ -418,7 +434,8 @@ def is_installed() -> bool:
 
 
 @functools.cache
-def _fused() -> ModuleType:
-    from baserate.passes import fused_kernels
+def _kernels() -> ModuleType:
+    """The compiled code, which needs numba."""
+    from baserate.passes.kernels import signatures
 
-    return fused_kernels
+    return signatures

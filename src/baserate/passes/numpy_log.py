@@ -94,7 +94,7 @@ class NumpyLogPasses(PredictionPasses):
             model.reading.check(block.rows, block.start, self.naming)
         p = model.kept(model.reading.clean(block.rows))
         # Not p @ f, whose last digits depend on the number of rows and on their layout in memory.
-        a = np.multiply(p, f, order="C")
+        a = np.multiply(p, f, order="F")
         z = a.sum(axis=1)
         if not _in_range(shift, z):
             return super().write(block, shift, check=check)
@@ -113,9 +113,11 @@ class NumpyLogPasses(PredictionPasses):
 
 def _factors(shift: FloatArray) -> tuple[FloatArray, float]:
     """``exp(shift - centre)``, and ``centre``. The factors of a shift with too large a range are not used."""
-    centre = 0.5 * float(shift.min() + shift.max())
-    return np.exp(np.clip(shift - centre, -_WIDEST, _WIDEST)), centre
+    low, high = float(shift.min()), float(shift.max())
+    centre = 0.5 * (low + high)
+    inner = shift - centre if high - low <= _WIDEST else np.clip(shift - centre, -_WIDEST, _WIDEST)
+    return np.exp(inner), centre
 
 
 def _in_range(shift: FloatArray, z: FloatArray) -> bool:
-    return bool(np.ptp(shift) <= _WIDEST and z.min() > _SMALL and z.max() < _LARGE)
+    return bool(shift.max() - shift.min() <= _WIDEST and z.min() > _SMALL and z.max() < _LARGE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from baserate.core.contracts import Block, RowPasses
 from baserate.core.row_model import RowModel
 from baserate.passes.numpy_passes import NumpyPasses
@@ -26,7 +28,11 @@ class PredictionPasses(NumpyPasses):
     def _kept_rows(self, block: Block) -> FloatArray:
         """The predictions of the kept classes."""
         kept = self._kept_points(block)
-        return self.model.kept(self.model.reading.clean(block.rows)) if kept is None else kept
+        if kept is not None:
+            return kept
+        # In the order of scratch memory, so that products have the same last digits with and without it.
+        by_column = block.rows.strides[0] < block.rows.strides[1]
+        return np.asarray(self.model.kept(self.model.reading.clean(block.rows)), order="F" if by_column else "C")
 
     def _dual_points(self, block: Block) -> FloatArray:
         return self.model.loss.link(self._kept_rows(block))

@@ -156,7 +156,7 @@ def cell_point(
     wanted = groups.sets.support(shifts, np.where(finite, near, groups.sets.low))
     drift = weight * (shifts * wanted).sum(axis=1)
     value = groups.cells_per_component(offset - sums.conjugate) + groups.per_component(drift)
-    size = groups.cells_per_component(sums.magnitude + np.abs(offset)) + groups.per_component(np.abs(drift))
+    size = groups.cells_per_component(sums.magnitude + np.abs(offset)) + groups.per_component(weight + np.abs(drift))
     value = np.where(np.isfinite(value), value, -np.inf)
     return CellPoint(groups, weight, shifts, sums.mean, sums.curvature, wanted, value, _EPS * size, group_mean)
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from baserate.core.contracts import Block, Engine, LazyAnswer, SumsOf, WrittenBlock
+from baserate.core.contracts import Block, LazyAnswer, LazyEngine, WrittenBlock
 from baserate.core.sampling import collected_size
 from baserate.engines.arrow_blocks import ArrowColumns
 from baserate.engines.arrow_clusters.tables import ClusterTable
@@ -80,7 +80,7 @@ class AdjustedTable(LazyAnswer):
         return self.native
 
 
-class ArrowClusterEngine(Engine):
+class ArrowClusterEngine(LazyEngine):
     """A table on a cluster whose partitions arrive as Arrow record batches."""
 
     answers_lazily = True
@@ -143,16 +143,6 @@ class ArrowClusterEngine(Engine):
         self._keep_sample(outcome)
         value: T = outcome.value
         return value
-
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
-        self.write_lazily(task, block_values)
-        return self.map(SumsOf(task), block_values)
-
-    def write_and_fold(
-        self, task: Callable[[Block], WrittenBlock], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES
-    ) -> T:
-        self.write_lazily(task, block_values)
-        return self.fold(SumsOf(task), add, block_values)
 
     def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         self._answer = AnswerTask(task, block_values)

@@ -58,7 +58,7 @@ class SparkEngine(ArrowClusterEngine):
                 f"{self._table.what} is a streaming DataFrame, which has no last row; fit a shift on a table, and call "
                 "apply on the stream, or adjust each batch in foreachBatch"
             )
-        found = self._select(self._table.native, list(columns)).mapInArrow(partial(_on_partition, work), _RESULT)
+        found = _mapped(self._select(self._table.native, list(columns)), partial(_on_partition, work), _RESULT)
         if join is not None:
             n_partitions = self._counted.n_partitions if "_counted" in vars(self) else FAN_IN + 1
             while n_partitions > FAN_IN:
@@ -79,7 +79,22 @@ class SparkEngine(ArrowClusterEngine):
             StructField(old.name, kinds[new[old.name]] if old.name in new else old.dataType, old.nullable, old.metadata)
             for old in df.schema.fields
         ]
-        return df.mapInArrow(partial(_in_partition, work), StructType(fields))
+        return _mapped(df, partial(_in_partition, work), StructType(fields))
+
+
+def _mapped(df: Any, function: Callable[[Iterator[pa.RecordBatch]], Iterator[Any]], schema: Any) -> Any:
+    """``df.mapInArrow``, which looks columns up without quotes, for all names of columns."""
+    names = list(df.columns)
+    if not any(character in name for name in names for character in ".`"):
+        return df.mapInArrow(function, schema)
+    renamed = df.toDF(*(f"column{i}" for i in range(len(names))))
+    return renamed.mapInArrow(partial(_with_names, names, function), schema)
+
+
+def _with_names(
+    names: Sequence[str], function: Callable[[Iterator[pa.RecordBatch]], Iterator[Any]], batches: Iterator[Any]
+) -> Iterator[Any]:
+    return function(batch.rename_columns(names) for batch in batches)
 
 
 def _on_partition(work: Callable[[Batches, int], Outcome], batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from baserate.core.contracts import Block, Engine, SumsOf, WrittenBlock
+from baserate.core.contracts import Block, LazyEngine, WrittenBlock
 from baserate.core.sampling import collected_size, sampled_rows
 from baserate.engines.dask import workers
 from baserate.engines.dask.collections import Partitions, is_partitioned, partitioned
@@ -38,7 +38,7 @@ class PickledTask(NamedTuple):
     block_values: int
 
 
-class DaskEngine(Engine):
+class DaskEngine(LazyEngine):
     """A Dask array or dataframe."""
 
     name = "dask"
@@ -87,16 +87,6 @@ class DaskEngine(Engine):
     def fold(self, task: Callable[[Block], T], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES) -> T:
         parts = self._run(workers.fold_blocks, _pickled((task, add)), block_values)
         return add(part for part in parts if part is not None)  # an empty partition has no results
-
-    def write(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> Iterator[Any]:
-        self.write_lazily(task, block_values)
-        return self.map(SumsOf(task), block_values)
-
-    def write_and_fold(
-        self, task: Callable[[Block], WrittenBlock], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES
-    ) -> T:
-        self.write_lazily(task, block_values)
-        return self.fold(SumsOf(task), add, block_values)
 
     def write_lazily(self, task: Callable[[Block], WrittenBlock], block_values: int = BLOCK_VALUES) -> None:
         self._answer = PickledTask(_pickled(task), block_values)
