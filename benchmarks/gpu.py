@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 import baserate as br
-from baserate.passes import triton_passes
+from baserate.passes import triton_launch
 
 Tensor = torch.Tensor
 DEVICE = "cuda"
@@ -166,21 +166,21 @@ def single_passes(n: int, k: int) -> None:
         "mean": {"survey": False, "curvature": False},
         "write": {"survey": False, "curvature": False},
     }
-    shape_of, programs = triton_passes._shape, triton_passes._PROGRAMS_PER_CORE
+    shape_of, programs = triton_launch._shape, triton_launch._PROGRAMS_PER_CORE
     for loss in ("log", "brier"):
         of_class = np.linspace(0.9, 1.1, k) if loss == "log" else np.linspace(-0.05, 0.05, k)
-        params = np.concatenate([of_class, [0.0, 1e-5, 0.0, 1e-14]])
+        settings = np.concatenate([of_class, [0.0, 1e-5, 0.0, 1e-14, 0.0]])
         for kind, options in kinds.items():
             found = []
             for lanes, per_core in itertools.product((32, 64, 128), (8, 24, 64)):
-                triton_passes._shape = lambda loss, curvature, lanes=lanes: (lanes, lanes // 32)
-                triton_passes._PROGRAMS_PER_CORE = per_core
+                triton_launch._shape = lambda loss, lanes=lanes: (lanes, lanes // 32)
+                triton_launch._PROGRAMS_PER_CORE = per_core
                 target = rows if kind == "write" else None
-                run = partial(triton_passes.launch, loss, p, None, params, target, logits=False, **options)
+                run = partial(triton_launch.launch, triton_launch.PassInput(loss, p, None), settings, target, **options)
                 found.append((median_time(run, 0.2), lanes, per_core))
             best = ", ".join(f"{took:.2f} ({lanes}, {per})" for took, lanes, per in sorted(found)[:4])
             print(f"{loss:6} {kind:18} {best} ... {max(found)[0]:.2f} ms", flush=True)
-    triton_passes._shape, triton_passes._PROGRAMS_PER_CORE = shape_of, programs
+    triton_launch._shape, triton_launch._PROGRAMS_PER_CORE = shape_of, programs
 
 
 def main() -> None:

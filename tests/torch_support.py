@@ -108,12 +108,15 @@ def as_layout(values: Array, dtype: str, layout: str, device: str) -> Any:
     return tensor.requires_grad_() if layout == "gradient" else tensor
 
 
-def assert_agrees(problem: Problem) -> br.Adjustment:
-    """Solve a problem with tensors and with NumPy, and compare the two."""
+def assert_agrees(problem: Problem, tol: float = 1e-10) -> br.Adjustment:
+    """Solve a problem with tensors and with NumPy, and compare the two.
+
+    Where they take different steps, only the tolerance says how far apart their shifts may be.
+    """
     rows, options = problem.on_cpu()
-    expected = br.adjust(rows, problem.rates, **options)
+    expected = br.adjust(rows, problem.rates, tol=tol, **options)
     before = problem.tensor.detach().clone()
-    result = br.adjust(problem.tensor, problem.rates, **problem.options)
+    result = br.adjust(problem.tensor, problem.rates, tol=tol, **problem.options)
     assert torch.equal(problem.tensor.detach(), before)
     probs = result.probs
     assert type(probs) is torch.Tensor
@@ -129,7 +132,8 @@ def assert_agrees(problem: Problem) -> br.Adjustment:
     atol = 1e-9 if wanted == torch.float64 else 1e-6
     assert np.abs(probs.cpu().numpy() - expected.probs).max() <= atol
     falls = result.certificate.loss_reduction, expected.certificate.loss_reduction
-    assert abs(falls[0] - falls[1]) <= 1e-12
+    # Shifts that differ by 1e-10 round some entries of float32 rows differently, which the guarantee includes.
+    assert abs(falls[0] - falls[1]) <= (1e-12 if wanted == torch.float64 else 1e-10)
     return result
 
 

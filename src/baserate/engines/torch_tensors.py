@@ -22,7 +22,7 @@ from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import as_matrix, as_weights
-from baserate.inputs.vectors import VectorNaming, check_probabilities
+from baserate.inputs.vectors import LARGEST_EXCESS, VectorNaming, check_probabilities
 from baserate.support.answer_types import AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _NEIGHBOURS, _SEED = 8, 20190  # As in core.sampling, but drawn on the device: millions of numbers take long to copy.
 _WORTH_SAMPLING = 50_000_000  # Values. A pass over fewer takes no longer than the steps of the search between passes.
-_LARGEST_EXCESS = 1e-5  # A probability of one class may be above 1 by rounding errors of float32.
+_LARGEST_SAMPLE = 1_600_000  # Rows. A more accurate start would not save a pass.
 _HALF_TOLERANCE = 1e-2  # How far the sum of a row of bfloat16 may be from 1.
 
 
@@ -240,7 +240,7 @@ class TensorEngine(Engine):
 
         if self.n_values < _WORTH_SAMPLING:
             return None
-        n_places = max(n_rows // _NEIGHBOURS, 1)
+        n_places = max(min(n_rows, _LARGEST_SAMPLE) // _NEIGHBOURS, 1)
         stretch = self.n_rows / n_places
         generator = torch.Generator(self.device).manual_seed(_SEED)
         places = torch.rand(n_places, generator=generator, device=self.device, dtype=torch.float64)
@@ -261,19 +261,19 @@ class TensorEngine(Engine):
         return self.name if passes.is_default else f"{self.name}, {passes.name}"
 
     @cached_property
-    def _equal_weight(self) -> Any:
+    def _all_weights(self) -> Any:
+        """The weights of all rows; equal ones share one number."""
         import torch
 
-        return torch.full((1,), 1.0 / self.n_rows, dtype=torch.float64, device=self.device)
+        if self._weights is not None:
+            return self._weights
+        equal = torch.full((1,), 1.0 / self.n_rows, dtype=torch.float64, device=self.device)
+        return equal.expand(self.n_rows)
 
     def _blocks(self, block_rows: int) -> Iterator[Block]:
-        equal = self._equal_weight
-        for start in range(0, self.n_rows, block_rows):
-            stop = min(start + block_rows, self.n_rows)
-            weights: Any = equal.expand(stop - start) if self._weights is None else self._weights[start:stop]
-            scratch = None if self._answer is None else self._answer[start:stop]
-            size = 1.0 / self.n_rows if self._weights is None else None
-            yield TensorBlock(self._raw[start:stop], weights, start, scratch, None, size, self._are_logits)
+        equal = 1.0 / self.n_rows if self._weights is None else None
+        whole = TensorBlock(self._raw, self._all_weights, 0, self._answer, None, equal, self._are_logits)
+        return iter([whole]) if block_rows >= self.n_rows else whole.split(block_rows)
 
 
 @contextlib.contextmanager
@@ -345,7 +345,7 @@ def _two_columns(p: Any, source: RowSource, naming: Naming) -> Any:
     p = p.to(torch.float64)
     if source.from_logits:
         return torch.stack([(-p).clamp_max(0), p.clamp_max(0)], dim=1)
-    if not bool(((p >= 0) & (p <= 1 + _LARGEST_EXCESS)).all()):
+    if not bool(((p >= 0) & (p <= 1 + LARGEST_EXCESS)).all()):
         check_probabilities(p.cpu().numpy(), naming)
     second = p.clamp_max(1)
     return torch.stack([1.0 - second, second], dim=1)

@@ -6,7 +6,7 @@ processes many tiles of ``BLOCK`` rows and keeps its sums per lane. At the end i
 and the caller adds up the lines. Every line has a fixed position, so that equal calls give equal sums to the last
 bit.
 
-``TRITON_INTERPRET=1`` runs the same kernels on a CPU. The formulas are those of ``baserate.passes.fused_kernels``.
+``TRITON_INTERPRET=1`` runs the same kernels on a CPU. The formulas are those of ``baserate.passes.kernels``.
 
 Arguments of both kernels:
 
@@ -14,7 +14,7 @@ raw : pointer to the predictions, with the strides ``row_stride`` and ``column_s
 weights : pointer to float64; not used unless ``WEIGHTED``
 settings : pointer to float64
     For each class what the shift does (``exp(shift - centre)`` for log loss, ``shift / 2`` for the Brier score), then
-    the numbers at the positions SMOOTHING to ROUNDING. Not as arguments: Triton would round them to float32.
+    the numbers at the positions SMOOTHING to FINISHED. Not as arguments: Triton would round them to float32.
 rows : pointer to the adjusted rows in float32 or float64, with the strides ``out_row_stride`` and ``out_column_stride``
 out : pointer to float64, shape (programs, n_sums(K, CURVATURE))
 n : number of rows
@@ -34,8 +34,9 @@ import triton
 import triton.language as tl
 
 # Positions in ``settings`` after the numbers of the classes: what is added to every probability, how far the sum of a
-# row may be from 1, what was subtracted from the shift, and what rounding may add to the shortfall of a row.
-SMOOTHING, TOLERANCE, CENTRE, ROUNDING, N_PARAMS = 0, 1, 2, 3, 4
+# row may be from 1, what was subtracted from the shift, what rounding may add to the shortfall of a row, and the state
+# of the search: 0 as long as it goes on, 1 if only the rows have to be written, 2 if it was given up.
+SMOOTHING, TOLERANCE, CENTRE, ROUNDING, FINISHED, N_PARAMS = 0, 1, 2, 3, 4, 5
 
 # Positions in a line of ``out``: the conjugate, the absolute values of its terms, the offset of the dual function, the
 # number of hard zeros, the bound on the divergence, the divergence (for log loss, what rounding adds to it), the
@@ -67,6 +68,13 @@ def _zeros(BLOCK: tl.constexpr, N: tl.constexpr, DTYPE: tl.constexpr):
     for _ in tl.static_range(N):
         found = found + (tl.zeros([BLOCK], DTYPE),)
     return found
+
+
+@triton.jit
+def _n_tiles(settings, n, K: tl.constexpr, BLOCK: tl.constexpr, WRITE: tl.constexpr):
+    """How many tiles the rows have; 0 for a pass that is to be skipped."""
+    most: tl.constexpr = 1.0 if WRITE else 0.0
+    return tl.where(tl.load(settings + K + 4) <= most, tl.cdiv(n, BLOCK), 0)
 
 
 @triton.jit
@@ -144,6 +152,16 @@ def _scaled(x, factor, K: tl.constexpr):
 
 
 @triton.jit
+def _scaled32(x, factor, K: tl.constexpr):
+    """The same in float32, without conversions of float32 to float64 and back, which are slow."""
+    found = ()
+    factor32 = factor.to(tl.float32)
+    for j in tl.static_range(K):
+        found = found + (x[j].to(tl.float32) * factor32,)
+    return found
+
+
+@triton.jit
 def _added(sums, w, values, N: tl.constexpr, WEIGHTED: tl.constexpr):
     """Sums of vectors, with those of more rows added. Without weights, rows outside have to be 0."""
     found = ()
@@ -206,7 +224,7 @@ def _store_sums(
 
 @triton.jit
 def _rounded_log_rows(a, log_z, centre, K: tl.constexpr):
-    """Rows in float32, and what rounding adds to divergence and shortfall; see ``fused_kernels._round_log_tile``."""
+    """Rows in float32, and what rounding adds to divergence and shortfall; see ``kernels.log.round_log_tile``."""
     # Seven digits of the errors are enough, and a division in float64 would take longer than the rest of the entry. The
     # logarithm of r / v is at least its relative error e, and larger by at most e^2, which is below 1e-14.
     excess = (0.0 * log_z).to(tl.float32)
@@ -243,7 +261,7 @@ def log_pass(
     rounded = _zeros(BLOCK, K if WRITE and ROUND else 1, tl.float64)
     edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1, tl.float32)
     centre = tl.load(settings + K + 2)
-    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
+    for tile in range(tl.program_id(0), _n_tiles(settings, n, K, BLOCK, WRITE), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
         x, total, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS, SMOOTH)
@@ -326,6 +344,9 @@ def _first_theta(x, K: tl.constexpr):
         total += near[j]
     # Newton's method, in all lanes at the same time. Both starts are at least the solution; see ``losses.projection``.
     t = tl.minimum((1.0 - total) / K, 1.0)
+    for _ in tl.static_range(2):  # which some lane almost always needs; asking whether one does takes time
+        _, error, count = _excess(near, t, K)
+        t -= error / count.to(tl.float32)
     moving, rounds = 1, 0
     while (moving > 0) & (rounds <= K):
         _, error, count = _excess(near, t, K)
@@ -368,21 +389,28 @@ def brier_pass(
     raw, weights, settings, rows, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, BLOCK: tl.constexpr, SURVEY: tl.constexpr, CURVATURE: tl.constexpr, WRITE: tl.constexpr,
     ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr, SMOOTH: tl.constexpr, UNDERFLOW: tl.constexpr,
+    COMMON: tl.constexpr,
 ):  # fmt: skip
-    """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``."""
+    """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``.
+
+    COMMON : a common multiple of 1 to K, the sizes that a support may have
+    """
     lanes = tl.arange(0, BLOCK).to(tl.int64)
     zero = tl.zeros([BLOCK], tl.float64)
     value, size, offset, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
     mean = _zeros(BLOCK, K, tl.float64)
     before = _zeros(BLOCK, K if SURVEY else 1, tl.float64)
     rounded = _zeros(BLOCK, K if WRITE and ROUND else 1, tl.float64)
-    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1, tl.float64)
-    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
+    # Float32 is faster, and without weights exact: multiples of a common one are summed, as whole numbers.
+    precision: tl.constexpr = tl.float64 if WEIGHTED else tl.float32
+    edges = _zeros(BLOCK, K * (K - 1) // 2 if CURVATURE else 1, precision)
+    for tile in range(tl.program_id(0), _n_tiles(settings, n, K, BLOCK, WRITE), tl.num_programs(0)):
         row = tile * BLOCK + lanes
         inside = row < n
         x, total, valid = _predictions(raw, settings, row, inside, row_stride, column_stride, K, LOGITS, SMOOTH)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
-        p = _scaled(x, 1.0 / total, K)
+        inverse = 1.0 / total
+        p = _scaled(x, inverse, K)
         if SURVEY:
             squares, lowest = p[0] * p[0], x[0]
             for j in tl.static_range(1, K):
@@ -404,11 +432,15 @@ def brier_pass(
         size += w * tl.abs(conjugate)
         mean = _added(mean, w, a, K, WEIGHTED)
         if CURVATURE:
-            support = ()
+            # The dual function is piecewise quadratic, so the last step is exact if its curvature is.
+            positive = ()
             for j in tl.static_range(K):
-                support = support + (tl.where(above[j] > 0.0, 1.0, 0.0).to(tl.float64),)
-            # In float64: the dual function is piecewise quadratic, so the last step is exact if its curvature is.
-            edges = _with_edges(edges, 0.5 * w / count.to(tl.float64), support, K)
+                positive = positive + (tl.where(above[j] > 0.0, 1.0, 0.0).to(precision),)
+            if WEIGHTED:
+                share = w * COMMON / count.to(tl.float64)
+            else:
+                share = tl.where(inside, tl.floor(COMMON / count.to(tl.float32) + 0.5), 0.0)
+            edges = _with_edges(edges, share, positive, K)
         if WRITE:
             stored = a
             if ROUND:
@@ -434,6 +466,8 @@ def brier_pass(
         before = _zeros(BLOCK, K, tl.float64)
     if not (WRITE and ROUND):
         rounded = _zeros(BLOCK, K, tl.float64)
+    if CURVATURE:
+        edges = _scaled(edges, 0.5 / COMMON, K * (K - 1) // 2)
     _store_sums(
         out, value, size, offset, zero, ceiling, moved, short, invalid, before, mean, rounded, edges, K, CURVATURE
     )

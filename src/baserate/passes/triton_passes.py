@@ -5,9 +5,7 @@ Triton comes with torch on Linux. Compiling a kernel takes about a second, once 
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -20,11 +18,13 @@ from baserate.core.contracts import (
     Engine,
     FirstSums,
     RowPasses,
+    SolvedBlock,
     SurveySums,
     WrittenBlock,
     WrittenSums,
     total,
 )
+from baserate.core.newton import Point, Target
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
@@ -38,13 +38,8 @@ LARGE_VALUES = 1_000_000
 MOST_CLASSES = 4096
 """Rows with more classes do not fit into the registers of a program."""
 
-_MOST_PER_LANE, _MOST_CURVED = 16, 12  # Most classes of a row that fit in one lane, without and with the curvature.
-_TILE_VALUES, _LANE_COLUMNS = 128, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
-_SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _WIDEST = 600.0  # Largest range of a shift for log loss; exp(shift) of a larger one could overflow or underflow.
 _DROPPED = -1e30  # Half the shift of classes of rate 0, for the Brier score; a number of float32.
-_PROGRAMS_PER_CORE = 32  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
-_INTERPRETED_BLOCK = 1024  # The interpreter takes as long for many lanes as for few.
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -78,8 +73,9 @@ class TritonPasses(RowPasses):
         loss = vars(type(model.loss)).get("kernel")  # that of this very class: a subclass may have changed the loss
         large = kernels == "always" or rows.n_values >= LARGE_VALUES
         device = getattr(rows, "device", None)
-        can_run = device is not None and (device.type == "cuda" or is_interpreted())
-        if loss is None or not large or not can_run or not _supports(model) or not is_installed():
+        if loss is None or not large or device is None or not _supports(model) or not is_installed():
+            return None
+        if device.type != "cuda" and not _launching().is_interpreted():
             return None
         fallback = TorchPasses.for_rows(model, rows, kernels)
         assert fallback is not None
@@ -111,15 +107,43 @@ class TritonPasses(RowPasses):
         done = self._run(block, shift, survey=check, rows=rows) if writes else None
         if done is None or (check and not self._is_supported(done)):
             return self._write_in_torch(block, shift, check, rows)
-        if check:
-            return WrittenBlock(rows, ())
+        return WrittenBlock(rows, () if check else self._written_sums(done, shift))
+
+    def solves(self, rows: Engine) -> bool:
+        return self.model.n_classes <= _launching().MOST_CURVED and self.model.answer_types.columns is None
+
+    def solve(
+        self, block: Block, rates: FloatArray, target: Target, start: FloatArray | None = None
+    ) -> WrittenBlock | None:
+        from baserate.passes import triton_newton
+
+        rows, data, k = self._space_for_rows(block), self._input(block), len(rates)
+        weight = block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
+        settings = self._settings(np.zeros(k) if start is None else start, block)
+        problem = triton_newton.Problem(data, rows, rates, 1.0 if weight is None else weight, settings, start)
+
+        def is_solution(shift: FloatArray, sums: FloatArray) -> bool:
+            mean = self._result(block, sums).mean
+            point = Point(shift, 0.0, rates, mean, NO_CURVATURE, 0.0)
+            return bool(sums[_kernels().INVALID] == 0 and np.ptp(shift) <= _WIDEST and target.satisfied(point))
+
+        found = triton_newton.search(problem, target, is_solution)
+        if found is None:
+            return None
+        survey = self._survey(block, self._result(block, found.first))
+        if float(np.abs(survey.mean - rates).max()) <= 1e-15:  # the general method returns such rows as they are
+            return None
+        written = self._written_sums(self._result(block, found.written), found.shift)
+        return WrittenBlock(rows, SolvedBlock(found.shift, found.n_passes, survey, written))
+
+    def _written_sums(self, done: _PassResult, shift: FloatArray) -> WrittenSums:
         is_rounded = self.model.answer_types.common == "float32"
         returned = done.rounded if is_rounded else done.mean
         divergence = done.sums[_kernels().MOVED]
         if self.loss == "log":  # By Fenchel's identity, with conj(link(p)) = 0. The kernel sums what rounding adds.
             divergence += shift @ returned[self.model.kept_classes] - done.sums[_kernels().VALUE]
         shortfall = np.asarray(done.sums[_kernels().SHORT])
-        return WrittenBlock(rows, WrittenSums(np.asarray(divergence), returned, shortfall, done.mean))
+        return WrittenSums(np.asarray(divergence), returned, shortfall, done.mean)
 
     def _survey(self, block: Block, done: _PassResult) -> SurveySums:
         kernels, weight = _kernels(), block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
@@ -130,6 +154,8 @@ class TritonPasses(RowPasses):
     def _dual_sums(self, done: _PassResult, curvature: bool) -> DualSums:
         kernels, kept = _kernels(), self.model.kept_classes
         value, size = np.asarray(done.sums[kernels.VALUE]), np.asarray(done.sums[kernels.SIZE])
+        if self.model.keeps_all_classes:
+            return DualSums(value, size, done.mean, laplacian(done.edges) if curvature else NO_CURVATURE)
         bend = laplacian(done.edges[np.ix_(kept, kept)]) if curvature else NO_CURVATURE
         return DualSums(value, size, done.mean[kept], bend)
 
@@ -144,28 +170,26 @@ class TritonPasses(RowPasses):
         """One pass over a block; None if the kernel cannot compute it or met a row that is not a prediction."""
         if self.loss == "log" and np.ptp(shift) > _WIDEST:
             return None
+        settings = self._settings(shift, block)
+        line = _launching().launch(self._input(block), settings, rows, survey=survey, curvature=curvature)
+        return None if line[_kernels().INVALID] else self._result(block, line)
+
+    def _input(self, block: Block) -> Any:
+        reading, equal = self.model.reading, block.equal_weight is not None  # type: ignore[attr-defined]  # as above
+        weights = None if equal else block.weights
+        return _launching().PassInput(self.loss, block.rows, weights, reading.from_logits, bool(reading.smoothing))
+
+    def _result(self, block: Block, line: FloatArray) -> _PassResult:
+        """The sums of a pass, multiplied by the weight of each row."""
         kernels, k = _kernels(), self.model.n_classes
         weight = block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
-        line = launch(
-            self.loss,
-            block.rows,
-            None if weight is not None else block.weights,
-            self._params(shift, block),
-            rows,
-            survey=survey,
-            curvature=curvature,
-            logits=self.model.reading.from_logits,
-        )
-        if line[kernels.INVALID]:
-            return None
-        zeros = line[kernels.ZEROS]
-        line *= 1.0 if weight is None else weight
+        zeros, line = line[kernels.ZEROS], line * (1.0 if weight is None else weight)
         line[kernels.ZEROS] = zeros
         ends = [kernels.N_SUMS + i * k for i in range(4)]
         before, mean, rounded = (line[start : start + k] for start in ends[:3])
         return _PassResult(line[: ends[0]], before, mean, rounded, _edges(line[ends[3] :], k))
 
-    def _params(self, shift: FloatArray, block: Block) -> FloatArray:
+    def _settings(self, shift: FloatArray, block: Block) -> FloatArray:
         """What the kernel needs to know about the shift and about how rows are read."""
         from baserate.passes.torch_rows import sum_tolerance
 
@@ -178,7 +202,7 @@ class TritonPasses(RowPasses):
             rounding = 8 * _EPS * (4 + float(np.abs(shift).max()))
         reading = model.reading
         tolerance = np.inf if reading.normalize else sum_tolerance(block.rows, reading)
-        return np.concatenate([of_class, [reading.smoothing, tolerance, centre, rounding]])
+        return np.concatenate([of_class, [reading.smoothing, tolerance, centre, rounding, 0.0]])
 
     def _space_for_rows(self, block: Block) -> Any:
         """Memory for the adjusted rows of a block: that of the answer if it is there."""
@@ -202,103 +226,6 @@ class TritonPasses(RowPasses):
         return WrittenBlock(rows, sums)
 
 
-def launch(
-    loss: str, raw: Any, weights: Any, params: FloatArray, rows: Any, *, survey: bool, curvature: bool, logits: bool
-) -> FloatArray:
-    """Run a kernel, and add up the sums of its programs. Without ``rows`` nothing is written.
-
-    Returns
-    -------
-    array of shape (N_SUMS + 3k,), with the edge weights after it if the curvature was asked for
-        Those below the diagonal, or all k * k.
-    """
-    import torch
-
-    settings = torch.from_numpy(params).to(raw.device, non_blocking=True)
-    write = rows is not None
-    flags = {
-        "SURVEY": survey,
-        "WRITE": write,
-        "ROUND": write and rows.dtype == torch.float32,
-        "LOGITS": logits,
-        "WEIGHTED": weights is not None,
-    }
-    on_device = torch.cuda.device(raw.device) if raw.device.type == "cuda" else contextlib.nullcontext()
-    run = _launch_wide
-    if _fits_a_lane(raw.shape[1], curvature):
-        run = _launch_per_lane
-        flags["SMOOTH"] = bool(params[raw.shape[1] + _kernels().SMOOTHING])
-        flags["UNDERFLOW"] = logits or raw.dtype == torch.float64
-    with on_device:
-        found: FloatArray = run(loss, raw, weights, settings, rows, curvature, flags).cpu().numpy()
-    return found
-
-
-def _launch_per_lane(
-    loss: str, raw: Any, weights: Any, settings: Any, rows: Any, curvature: bool, flags: dict[str, bool]
-) -> Any:
-    """Run a kernel whose lanes hold a row each."""
-    kernels, (n, k) = _kernels(), raw.shape
-    block, warps = _shape(loss, curvature)
-    out = _space_for_sums(raw, -(-n // block), kernels.n_sums(k, curvature))
-    target = out if rows is None else rows
-    run = kernels.log_pass if loss == "log" else kernels.brier_pass
-    run[(len(out),)](
-        raw, out if weights is None else weights, settings, target, out, n, *raw.stride(), *target.stride(),
-        K=k, BLOCK=block, CURVATURE=curvature, **flags, **_options(warps),
-    )  # fmt: skip
-    return out.sum(dim=0)
-
-
-def _launch_wide(
-    loss: str, raw: Any, weights: Any, settings: Any, rows: Any, curvature: bool, flags: dict[str, bool]
-) -> Any:
-    """Run a kernel for many classes; for the curvature, on some rows at a time."""
-    import torch
-
-    from baserate.passes import triton_wide
-
-    k = raw.shape[1]
-    columns = 1 << (k - 1).bit_length()
-    in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
-    warps = max(columns // (32 * _LANE_COLUMNS), 1)
-    run = triton_wide.log_wide if loss == "log" else triton_wide.brier_wide
-    sums, edges = 0.0, torch.zeros((k, k) if curvature else 0, dtype=torch.float64, device=raw.device)
-    size = max(_SCALED_VALUES // k, 1) if curvature else len(raw)
-    scaled = torch.empty((min(size, len(raw)), k), dtype=torch.float64, device=raw.device) if curvature else edges
-    for start in range(0, len(raw), size):
-        piece = raw[start : start + size]
-        out = _space_for_sums(raw, -(-len(piece) // in_tile), _kernels().n_sums(k, False))
-        target = out if rows is None else rows[start : start + size]
-        of_rows = out if weights is None else weights[start : start + size]
-        run[(len(out),)](
-            piece, of_rows, settings, target, scaled, out, len(piece), *piece.stride(), *target.stride(),
-            K=k, COLUMNS=columns, ROWS=in_tile, SCALED=curvature, **flags, **_options(warps),
-        )  # fmt: skip
-        sums = sums + out.sum(dim=0)
-        if curvature:
-            done = scaled[: len(piece)]
-            edges.addmm_(done.T, done)
-    return torch.cat([sums, edges.reshape(-1)])
-
-
-def _space_for_sums(raw: Any, n_tiles: int, n_sums: int) -> Any:
-    """A line of sums for each program."""
-    import torch
-
-    programs = min(n_tiles, _PROGRAMS_PER_CORE * _cores(raw.device))
-    return torch.empty((programs, n_sums), dtype=torch.float64, device=raw.device)
-
-
-def _options(warps: int) -> dict[str, Any]:
-    return {} if is_interpreted() else {"num_warps": warps, "enable_fp_fusion": True}
-
-
-def _fits_a_lane(k: int, curvature: bool) -> bool:
-    """Whether a lane can hold a row and its sums."""
-    return k <= (_MOST_CURVED if curvature else _MOST_PER_LANE)
-
-
 def _edges(found: FloatArray, k: int) -> FloatArray:
     """Edge weights as a symmetric matrix, from those below the diagonal or from all; 0 if there are none."""
     if len(found) == k * k:
@@ -315,31 +242,9 @@ def _below_diagonal(k: int) -> tuple[IndexArray, IndexArray]:
     return np.tril_indices(k, -1)
 
 
-def _shape(loss: str, curvature: bool) -> tuple[int, int]:
-    """Rows per tile, and warps: one row per lane."""
-    if is_interpreted():
-        return _INTERPRETED_BLOCK, 1
-    # The search for theta ends when it ends in all lanes, which is cheap to find out within one warp.
-    return (64, 2) if loss == "log" else (32, 1)
-
-
 def _supports(model: RowModel) -> bool:
     plain = model.bounded and model.limit_levels is None and not model.softness
     return plain and 2 <= model.n_classes <= MOST_CLASSES
-
-
-def is_interpreted() -> bool:
-    """Whether kernels run in Triton's interpreter, on the CPU."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@functools.cache
-def _cores(device: Any) -> int:
-    import torch
-
-    if device.type != "cuda":
-        return 1
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 @functools.cache
@@ -351,6 +256,13 @@ def is_installed() -> bool:
         warn(RuntimeWarning(f"Triton cannot be imported, so torch is used, which is slower: {error}"))
         return False
     return True
+
+
+@functools.cache
+def _launching() -> Any:
+    from baserate.passes import triton_launch
+
+    return triton_launch
 
 
 @functools.cache
