@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 import baserate as br
-from baserate.errors import BadOption
+from baserate.errors import BadLabels, BadOption
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -69,6 +71,72 @@ def test_columns_of_dataframes_are_matched_to_the_labels(y: str, prefix: str, mi
     found = br.estimate(new, probs_val=frame, y_val=labels)
     assert found.classes == ("c", "a", "b")
     np.testing.assert_allclose(found.on(("a", "b", "c"), 3).bounds(), plain.bounds(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1, None, 1], dtype=object),
+        np.array([0, 1, np.nan, 1], dtype=object),
+        pd.Series([0, 1, pd.NA, 1], dtype="Int64"),
+        pd.Series(["no", "yes", None, "yes"]),
+        pd.Series(["no", "yes", None, "yes"], dtype="string"),
+        pd.Series(["no", "yes", None, "yes"], dtype="category"),
+        pd.to_datetime(pd.Series(["2020-01-01", "2020-01-01", None, "2020-01-01"])),
+    ],
+    ids=["None", "NaN", "Int64", "text", "string", "category", "datetime"],
+)
+@pytest.mark.parametrize("in_dataframe", [False, True])
+def test_missing_labels_are_reported_by_their_row(labels: Any, in_dataframe: bool) -> None:
+    p_new, p_val = np.linspace(0.1, 0.9, 9), np.array([0.2, 0.8, 0.4, 0.6])
+    given: dict[str, Any] = {"probs_val": p_val, "y_val": labels}
+    if in_dataframe:
+        given = {"probs_val": pd.DataFrame({"p": p_val, "y": labels}), "y_val": "y", "columns": "p"}
+    with pytest.raises(BadLabels, match=r"y_val\[2\] is (None|NaN|NaT|<NA>); give every validation row a label"):
+        br.estimate(pd.DataFrame({"p": p_new}) if in_dataframe else p_new, **given)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[1, None, 3], [1, np.nan, 3], pd.Series([1, None, 3], dtype="Int64"), [True, None, False], pd.Index([1, None, 3])],
+    ids=["None", "NaN", "Int64", "mask", "index"],
+)
+def test_missing_row_numbers_are_reported_by_their_place(rows: Any) -> None:
+    with pytest.raises(BadOption, match=r"labelled\[1\] is (None|NaN|<NA>); pass only the rows that were labelled"):
+        br.estimate(np.linspace(0.1, 0.9, 9), labelled=rows, y_labelled=[0, 1, 1])
+
+
+@pytest.mark.parametrize("validation", ["./val.csv", "v*.csv", "link.csv", "hard.csv", "folder"])
+def test_a_file_cannot_be_its_own_validation_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    p, y = predictions(100, 0.5)
+    pd.DataFrame({"no": 1 - p, "yes": p, "y": np.where(y, "yes", "no")}).to_csv("val.csv", index=False)
+    Path("folder").mkdir()
+    Path("link.csv").symlink_to("val.csv")
+    for name in ("hard.csv", "folder/val.csv"):
+        Path(name).hardlink_to("val.csv")
+    for new, val in (("val.csv", validation), (validation, "val.csv")):
+        with pytest.raises(BadOption, match=r"\.csv is in both probs_new and probs_val; the validation data must be"):
+            br.estimate(new, probs_val=val, y_val="y")
+
+
+def test_probabilities_are_not_taken_for_labels() -> None:
+    (p_new, _), (p_val, _) = predictions(300, 0.3), predictions(300, 0.5)
+    new, val = (pd.DataFrame({"no": 1 - p, "yes": p}) for p in (p_new, p_val))
+    with pytest.raises(BadLabels, match=r"y_val contains numbers such as 0\.\d+, which seem to be probabilities; pass"):
+        br.estimate(new, probs_val=val, y_val="yes")
+    with pytest.raises(BadLabels, match=r"y_val contains numbers such as 0\.\d+, which seem to be probabilities; pass"):
+        br.estimate(p_new, probs_val=p_val, y_val=p_val)
+
+
+def test_two_queries_are_not_taken_for_the_same_rows() -> None:
+    (p_new, _), (p_val, y_val) = predictions(300, 0.3), predictions(300, 0.5)
+    new, val = (pl.LazyFrame({"no": 1 - p, "yes": p}) for p in (p_new, p_val))
+    labels = np.where(y_val, "yes", "no")
+    found = br.estimate(new, probs_val=val, y_val=labels, columns=["no", "yes"])
+    np.testing.assert_allclose(found.bounds(), br.estimate(p_new, probs_val=p_val, y_val=y_val).bounds())
 
 
 def test_the_label_column_is_left_out_if_the_batch_is_an_array() -> None:

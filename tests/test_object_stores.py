@@ -325,9 +325,15 @@ def test_messages_about_bad_urls(s3: Any, where: Any, error: type[Exception], me
 
 
 BAD_OUTPUT = [
-    ("https://example.org/out.parquet", BadOption, "https:// can only be read; choose another OUT"),
+    ("simplecache::file:///in.parquet", BadOption, "a chain of protocols, with ::, can only be read"),
+    ("https://example.org/out.parquet", BadOption, "https:// can only be read; write to a path or another URL"),
     ("s3://no-such-bucket/out.parquet", MissingFile, "cannot be written: The specified bucket does not exist"),
     (f"s3://{BUCKET}/in/a.parquet", BadOption, "is also an input; write to another path"),
+    (f"s3://{BUCKET}//in/a.parquet", BadOption, "is also an input; write to another path"),
+    (f"s3a://{BUCKET}/in/a.parquet", BadOption, "is also an input; write to another path"),
+    (f"s3://{BUCKET}/x/../in/a.parquet", BadOption, "is also an input; write to another path"),
+    (f"simplecache::s3://{BUCKET}/in/a.parquet", BadOption, "a chain of protocols, with ::, can only be read"),
+    (f"s3://{BUCKET}//in//out.parquet", BadOption, "is in the input folder .* a later run on this input"),
     (f"s3://{BUCKET}/in/", BadOption, "is also an input; write to another path"),
     (f"s3://{BUCKET}/in/sub/out.parquet", BadOption, "is in the input folder .* a later run on this input"),
     (f"s3://{BUCKET}/out.xyz", BadOption, "does not end with the suffix of a known format; for a folder, write .*xyz/"),
@@ -345,6 +351,33 @@ def test_messages_about_bad_output(s3: Any, out: str, error: type[Exception], me
         br.adjust(f"s3://{BUCKET}/in/", RATES, columns="p_*", out=out)
     assert {name: s3.cat_file(name) for name in s3.find(BUCKET)} == before
     assert parts_left(s3) == []
+
+
+@pytest.mark.parametrize("name", ["folder", "folder/", ""])
+def test_a_shift_is_not_written_to_a_folder(s3: Any, name: str) -> None:
+    put(s3, rows(), "folder/a.parquet")
+    fitted = br.adjust(rows(), RATES, columns="p_*")
+    for write in (fitted.save, fitted.to_onnx):
+        with pytest.raises(BadFile, match="cannot be written: it is a folder; add the name of a file in it"):
+            write(f"s3://{BUCKET}/{name}")
+    assert s3.find(BUCKET) == [f"{BUCKET}/folder/a.parquet"]
+    fitted.save(f"s3://{BUCKET}/folder/shift.json")
+    fitted.save(f"s3://{BUCKET}/folder/shift.json")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://b/x", "s3a://b//x/"),
+        ("s3://b/x", "s3://b/y/./../x"),
+        ("az://c/x", "abfss://c@account.dfs.core.windows.net/x"),
+        ("gs://b/x", "gcs:///b/x"),
+        ("memory://b/x", "memory:///b/x"),
+    ],
+)
+def test_spellings_of_one_url_have_one_identity(one: str, other: str) -> None:
+    assert remote_files.RemoteFile(one).identity == remote_files.RemoteFile(other).identity
+    assert remote_files.RemoteFile(one).identity != remote_files.RemoteFile(f"{other}2").identity
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

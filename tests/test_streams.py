@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,13 @@ def test_rows_for_every_kind_of_rates_are_those_in_memory(source: str, kind: str
     assert_same(found, read_rows(found.frame), adjusted_in_memory(table, rates))
 
 
+def test_every_kind_of_rates_is_compared_and_changes_the_rows() -> None:
+    kinds = {getattr(rates, "kind", "exact") for rates in KINDS_OF_RATES.values()}
+    assert kinds == set(br.Rates.kinds)
+    for rates in KINDS_OF_RATES.values():
+        assert np.abs(adjusted_in_memory(rows(), rates).dual_shift).max() > 1e-3
+
+
 def test_adbc_query_is_executed_in_every_pass() -> None:
     table = rows()
     with adbc(table) as source:
@@ -184,6 +192,34 @@ def test_adjusted_rows_are_written_to_files_without_the_table_in_memory(tmp_path
     assert_same(found, pq.read_table(tmp_path / "out.parquet"), adjusted_in_memory(table, RATES))
 
 
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("in.parquet", lambda: pl.scan_parquet("in.parquet").filter(pl.col("id") < 9)),
+        ("in.parquet", lambda: pl.concat([pl.scan_parquet("other.parquet"), pl.scan_parquet("*.parquet")])),
+        ("in.csv", lambda: pl.scan_csv("in.csv").join(pl.scan_csv("in.csv"), on="id", how="semi")),
+        ("in.parquet", lambda: duckdb.sql("SELECT * FROM 'in.parquet' WHERE id < 9")),
+        ("in.csv", lambda: duckdb.read_csv("*.csv")),
+        ("it's.csv", lambda: duckdb.sql("SELECT * FROM 'it''s.csv'")),
+        ("in.parquet", lambda: ds.dataset("in.parquet").filter(ds.field("id") < 9)),
+        ("in.parquet", lambda: ds.dataset([ds.dataset("other.parquet"), ds.dataset("in.parquet")])),
+    ],
+)
+def test_a_file_that_a_query_reads_is_not_overwritten(
+    name: str, query: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("in.parquet", "other.parquet"):
+        pq.write_table(rows(30), suffix)
+    for suffix in ("in.csv", "it's.csv"):
+        pl.from_arrow(rows(30)).write_csv(suffix)
+    before = Path(name).read_bytes()
+    with pytest.raises(BadOption, match="is also an input; write to another path, so that the input is kept"):
+        br.adjust(query(), RATES, columns="p_*", out=tmp_path / name)
+    assert Path(name).read_bytes() == before
+    br.adjust(query(), RATES, columns="p_*", out=tmp_path / "out.parquet")
+
+
 def test_only_the_columns_of_a_pass_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
     kept = streams.RelationStream._open
@@ -207,7 +243,7 @@ def test_a_connection_can_be_used_after_an_error() -> None:
 def changing(n: int) -> br.ArrowRows:
     """Rows of which a later reading has others."""
     seeds = iter(range(10))
-    return br.ArrowRows(lambda: rows(n if (seed := next(seeds)) else 600, seed=seed).to_reader())
+    return br.ArrowRows(lambda: rows(n if (seed := next(seeds)) > 1 else 600, seed=seed).to_reader())
 
 
 P = "SELECT p_cat, p_dog, p_owl FROM predictions"
@@ -219,9 +255,10 @@ BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         r"RecordBatchReader can be read only once, .* br\.ArrowRows\(fun",
     ),
     ("one reading", lambda: OneReading(rows()), BadFile, "OneReading has no rows. If it can be read only once"),
-    ("other rows", lambda: changing(600), BadProbabilities, "numbers in its rows differ between two readings"),
-    ("more rows", lambda: changing(601), BadProbabilities, "does not give the same rows each time"),
-    ("fewer rows", lambda: changing(10), BadProbabilities, "Store its rows first: CREATE TEMP TABLE"),
+    ("other rows", lambda: changing(600), BadProbabilities, "numbers in its 600 rows differ between two readings"),
+    ("more rows", lambda: changing(601), BadProbabilities, "the first reading gave 600 rows, and a later one 601"),
+    ("fewer rows", lambda: changing(10), BadProbabilities, "gave 600 rows, and a later one 10.*CREATE TEMP TABLE"),
+    ("no more rows", lambda: changing(0), BadProbabilities, "and a later one 0"),
     ("random()", lambda: relation(rows(), f"{P} WHERE random() < 0.5"), BadProbabilities, r"It may use random\(\)"),
     (
         "no column",
@@ -255,8 +292,20 @@ BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         BadProbabilities,
         "the LazyFrame cannot be read: ColumnNotFoundError",
     ),
-    ("function fails", lambda: br.ArrowRows(lambda: 1 / 0), BadOption, r"the stream cannot be read \(division by zero"),
+    (
+        "function fails",
+        lambda: br.ArrowRows(lambda: 1 / 0),
+        BadOption,
+        "function raised ZeroDivisionError: division by",
+    ),
     ("function result", lambda: br.ArrowRows(lambda: [1]), BadOption, "returned a list, not a stream of Arrow"),
+    (
+        "no result",
+        lambda: br.ArrowRows(lambda: None),
+        BadOption,
+        r"returned None.*Return a pyarrow\.Table, .*from_batches",
+    ),
+    ("one reader", lambda: br.ArrowRows(repeat(rows(0).to_reader()).__next__), BadFile, "must start a new reading"),
     ("named", lambda: br.ArrowRows(lambda: None, "the view v"), BadOption, "the view v cannot be read"),
 ]
 
@@ -265,6 +314,12 @@ BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 def test_messages_about_bad_streams(make: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         br.adjust(make(), RATES, columns="p_*")
+
+
+def test_messages_about_bad_streams_do_not_ask_for_what_was_passed() -> None:
+    with pytest.raises(BadOption) as caught:
+        br.adjust(br.ArrowRows(lambda: [1]), RATES, columns="p_*")
+    assert "br.ArrowRows" not in str(caught.value)
 
 
 def test_messages_about_bad_options_for_streams() -> None:

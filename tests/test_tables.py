@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -473,6 +474,66 @@ def test_output_that_a_later_run_would_read_as_input_is_refused(
     for where, out in (("f/sub", "f/out.csv"), ("f/sub/in*.csv", "f/sub/out.csv"), ("f/sub/*.csv", "f/sub/out/")):
         br.adjust(where, RATES, out=out)
         assert Path(out).exists()
+
+
+def test_output_in_the_folder_of_a_dataset_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f" / "k=x").mkdir(parents=True)
+    for name in ("f/a.parquet", "f/b.parquet", "f/k=x/c.parquet"):
+        write(table(20), tmp_path / name)
+    (tmp_path / "f" / "_metadata").touch()
+    (tmp_path / "link").symlink_to("f")
+    before = sorted(tmp_path.rglob("*"))
+    for where, out in (
+        ("f", "f/out.parquet"),
+        ("link", "f/out"),
+        (tmp_path / "f", "link/k=y/"),
+        ("f/k=x", "f/k=x/o.csv"),
+    ):
+        with pytest.raises(
+            BadOption, match=r"is in the folder .*, all files of which are in the dataset, so a later run"
+        ):
+            br.adjust(ds.dataset(where), RATES, out=out)
+    monkeypatch.chdir(tmp_path / "f")
+    with pytest.raises(BadOption, match="all files of which are in the dataset"):
+        br.adjust(ds.dataset("."), RATES, out="out.parquet")
+    assert sorted(tmp_path.rglob("*")) == before
+    br.adjust(ds.dataset(["a.parquet", str(tmp_path / "f" / "b.parquet")]), RATES, out="out.parquet")
+    br.adjust(ds.dataset("."), RATES, out="../out.parquet")
+
+
+def test_frame_of_files_says_where_the_rows_are(tmp_path: Path) -> None:
+    path = write(table(20), tmp_path / "in.parquet")
+    with pytest.raises(
+        br.BaserateError, match=r"there is no dataframe: the adjusted rows, with all columns, are in .*out\.csv"
+    ):
+        _ = br.adjust(path, RATES, out=tmp_path / "out.csv").frame
+    with pytest.raises(br.BaserateError, match=r"made from files without out=; use apply\(dataframe, whole=True\)"):
+        _ = br.adjust(path, RATES).frame
+
+
+def test_queries_are_not_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for query in ("select * from t", "WITH a AS (SELECT 1)\nSELECT p\nFROM a" + " JOIN b USING (id)" * 300):
+        with pytest.raises(BadOption, match=r"is a query, not a file; pass a relation of DuckDB, such as duckdb\.sql"):
+            br.adjust(query, RATES)
+    name = "select p from t.csv"
+    with pytest.raises(BadOption, match="is a query"):
+        br.adjust(name, RATES)
+    br.adjust(write(table(20), tmp_path / name), RATES)
+    assert br.adjust(name, RATES).n_rows == 20
+
+
+def test_output_to_a_dataset_in_a_store_is_refused() -> None:
+    memory = fsspec.filesystem("memory")
+    with memory.open("/shelf/data/a.parquet", "wb") as file:
+        pq.write_table(table(20), file)
+    dataset = ds.dataset("/shelf/data", filesystem=memory)
+    with pytest.raises(BadOption, match=r"memory://shelf/data/a\.parquet is also an input"):
+        br.adjust(dataset, RATES, out="memory://shelf/data/a.parquet")
+    with pytest.raises(BadOption, match=r"memory://shelf/data/b\.parquet is in the folder /shelf/data"):
+        br.adjust(dataset, RATES, out="memory://shelf/data/b.parquet")
+    assert memory.find("/shelf/data") == ["/shelf/data/a.parquet"]
 
 
 class Watcher(Progress):

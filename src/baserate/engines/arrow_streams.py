@@ -12,7 +12,7 @@ from baserate.engines.files import FilesEngine, PlacedPiece
 from baserate.errors import BadGroups
 from baserate.inputs.row_source import RowSource
 from baserate.support.arrays import BLOCK_VALUES
-from baserate.tables.arrow_rows import is_stream
+from baserate.tables.arrow_rows import check_no_connection, is_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,7 @@ class StreamEngine(FilesEngine):
 
     @classmethod
     def open(cls, source: RowSource) -> Self | None:
+        check_no_connection(source.probs)
         if not is_stream(source.probs):
             return None
         if source.groups is not None:
@@ -45,6 +46,10 @@ class StreamEngine(FilesEngine):
         rows = cls.opened(replace(source, probs=as_stream(source.probs)))
         rows.answers_lazily = source.out is None
         return rows
+
+    @property
+    def file_names(self) -> list[str]:
+        return []
 
     _task: Callable[[Block], WrittenBlock] | None = None
     _block_values = BLOCK_VALUES

@@ -263,7 +263,7 @@ def _check_weight(weight: Any, part: Part, columns: Columns) -> None:
     if weight is None:
         return
     if not isinstance(weight, str):
-        raise BadOption("for files, sample_weight must be the name of a column with weights")
+        raise BadOption(f"sample_weight must be the name of a column of {part.name}, not a {type(weight).__name__}")
     if weight not in part.schema.names:
         raise BadOption(
             f"{part.name} has no column {quoted_name(weight)} with weights; its columns are {quoted(part.schema.names)}"

@@ -32,6 +32,13 @@ class ArrowPart(Part):
         with self._reading(numeric) as reader:  # The length of a batch is known only after reading a column of it.
             self._batch_rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
+    def first_rows(self, n_rows: int) -> pa.Table:
+        with self._reading(None) as reader:
+            for i in range(reader.num_record_batches):
+                if (batch := reader.get_batch(i)).num_rows:
+                    return pa.Table.from_batches([batch.slice(0, n_rows)])
+        return self.schema.empty_table()
+
     @property
     def n_rows(self) -> int:
         return sum(self._batch_rows)

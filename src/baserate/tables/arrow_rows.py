@@ -55,6 +55,16 @@ def is_stream(source: Any) -> bool:
     return nw.from_native(source, eager_only=True, allow_series=True, pass_through=True) is source
 
 
+def check_no_connection(source: Any) -> None:
+    """Raise if this is a connection of DuckDB, which its ``execute`` returns, and which is read only once."""
+    duckdb = sys.modules.get("duckdb")
+    if duckdb is not None and isinstance(source, duckdb.DuckDBPyConnection):
+        raise BadOption(
+            "a DuckDB connection has the result of one query, which can be read only once; pass a relation: "
+            "connection.sql(query), not connection.execute(query)"
+        )
+
+
 def is_relation(source: Any) -> bool:
     """Whether this is a relation of DuckDB, which is looked at only if the caller has imported it."""
     duckdb = sys.modules.get("duckdb")

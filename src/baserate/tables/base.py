@@ -38,7 +38,9 @@ def name_file_in_errors(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeError as error:
-        raise BadFile(f"{name} cannot be read: its name or its header is not UTF-8 text ({error})") from None
+        raise BadFile(
+            f"{name} cannot be read: its name or its header is not UTF-8 text ({error}); convert it to UTF-8"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name} cannot be read: {error}") from None
 
@@ -89,6 +91,11 @@ class Part(ABC):
     schema: pa.Schema
     partition: dict[str, Any]
     fixed_columns: Columns | None = None
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths and URLs of the files that are read, as far as they are known."""
+        return (self.name,)
 
     @property
     def format_specific(self) -> list[str]:

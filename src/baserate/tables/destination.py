@@ -24,7 +24,7 @@ from baserate.inputs.validation import quoted
 from baserate.support.atomic_files import Staging
 from baserate.support.locations import check_writable, location, start_staging
 from baserate.support.paths import check_path, places, real_path
-from baserate.support.remote_files import RemoteFile
+from baserate.support.remote_files import RemoteFile, is_url
 from baserate.support.spool import Spool
 from baserate.support.uploads import INCOMPLETE, SIGNATURE, SUCCESS, RemoteStaging, written_files
 from baserate.tables import formats
@@ -89,8 +89,8 @@ class Destination:
 
     def _check_url(self, url: RemoteFile, where: Any, parts: Sequence[Part]) -> None:
         check_writable(url.joined(SUCCESS).url if self.is_folder else url.url)
-        output = url.url.rstrip("/")
-        if any(part.name == output or part.name.startswith(f"{output}/") for part in parts):
+        output, read = url.url.rstrip("/"), [RemoteFile(name).identity for name in _files(parts) if is_url(name)]
+        if any(f"{one}/".startswith(f"{url.identity}/") for one in read):
             raise BadOption(f"{url} is also an input; write to another path, so that the input is kept")
         if self.is_folder:
             self._check_folder(parts, _foreign_remote_content(url))
@@ -102,8 +102,7 @@ class Destination:
         if path.exists() and (not path.is_dir() if self.is_folder else not path.is_file()):
             raise BadOption(f"{path} exists and is not a table; choose a name with a suffix, such as .parquet")
         output = real_path(path)
-        for part in parts:
-            read = Path(part.name)
+        for read in map(Path, _files(parts)):
             inside = any(output in (place, *place.parents) for place in places(read))
             if read.exists() and (inside or (output.is_file() and read.samefile(output))):
                 raise BadOption(f"{path} is also an input; write to another path, so that the input is kept")
@@ -306,6 +305,11 @@ class StagedFolder(Staged):
         with contextlib.suppress(Exception):  # Closing may fail for the same reason as writing.
             self._open_file.close()
         self._staging.discard()
+
+
+def _files(parts: Sequence[Part]) -> list[str]:
+    """The paths and URLs of all files that are read."""
+    return [name for part in parts for name in part.files]
 
 
 def _foreign_content(folder: Path) -> str | None:

@@ -25,10 +25,15 @@ _UNSUPPORTED = {  # The first bytes of formats that cannot be read, and what to 
     b"FEA1": "a Feather file of version 1; write it again with a current version of pyarrow or pandas",
     b"BZh": "compressed by bzip2; decompress it, or use gzip",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it, or use gzip",
-    b"%PDF-": "a PDF",
+    b"%PDF-": "a PDF; export the table as CSV or Parquet",
     b'{"': "JSON; convert it to CSV or Parquet",
+    b"[{": "JSON; convert it to CSV or Parquet",
+    b"<!DOCTYPE": "a web page or XML; export the table as CSV or Parquet",
+    b"<html": "a web page; export the table as CSV or Parquet",
+    b"<?xml": "XML; export the table as CSV or Parquet",
 }
-_UNSUPPORTED_TEXT = (b"%PDF-", b'{"')  # A CSV file may begin with the other sequences, for example with "ORCID".
+# A CSV file may begin with the other sequences, for example with "ORCID".
+_UNSUPPORTED_TEXT = (b"%PDF-", b'{"', b"[{", b"<!DOCTYPE", b"<html", b"<?xml")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r"))
 
 

@@ -21,18 +21,26 @@ class FragmentPart(Part):
     rows : pyarrow.dataset.Fragment or pyarrow.dataset.Dataset
     schema : pyarrow.Schema, optional
         Schema of the dataset that the fragment belongs to. None for a whole dataset.
+    files : sequence of str, optional
+        The paths and URLs of the files of a whole dataset.
     """
 
-    def __init__(self, source: Source, rows: Any, schema: pa.Schema | None = None) -> None:
+    def __init__(
+        self, source: Source, rows: Any, schema: pa.Schema | None = None, files: Sequence[str] | None = None
+    ) -> None:
         self.name, self.partition, self.format = source.name, source.partition, Parquet()
         path = source.relative_path
         self.relative_path = path if path.endswith(".parquet") else f"{path}.parquet"
-        self._rows = rows
+        self._rows, self._files = rows, files
         self._is_dataset = schema is None
         self.schema = rows.schema if schema is None else schema
         in_path = [self.schema.get_field_index(name) for name in self.partition if name in self.schema.names]
         for index in sorted(in_path, reverse=True):
             self.schema = self.schema.remove(index)
+
+    @property
+    def files(self) -> Sequence[str]:
+        return super().files if self._files is None else self._files
 
     @property
     def n_rows(self) -> int:

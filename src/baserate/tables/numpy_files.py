@@ -196,6 +196,8 @@ def _read_arrays(source: Source) -> tuple[dict[str, NDArray[Any]], bool]:
     try:
         with zipfile.ZipFile(data) as archive:
             entries = archive.infolist()
+        if any(entry.filename.startswith("xl/") for entry in entries):
+            raise BadFile(f"{source.name} is an Excel file; save it as CSV")
         if not entries or not all(entry.filename.endswith(".npy") for entry in entries):
             raise BadFile(f"{source.name} is a zip archive, but not an NPZ file; extract the table from it first")
         with np.load(data, allow_pickle=False) as loaded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import re
 import shutil
 import sys
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -25,14 +26,13 @@ from baserate.support.spool import Spool
 from baserate.support.uploads import INCOMPLETE
 from baserate.tables import formats
 from baserate.tables.base import Part, Source
+from baserate.tables.datasets import MISSING, is_dataset, later_dataset_input, parts_of_dataset
 from baserate.tables.dialect import Dialect
-from baserate.tables.fragments import FragmentPart
-from baserate.tables.parquet import ParquetPart
 from baserate.tables.stream_part import StreamPart
 from baserate.tables.streams import Stream
 
 PIPE = "-"
-_MISSING = "__HIVE_DEFAULT_PARTITION__"  # the name that Hive gives to the partition of missing values
+_QUERY = re.compile(r"\s*(with\s.+\s)?select\s.+\sfrom\s", re.IGNORECASE | re.DOTALL)
 
 
 def find_parts(where: Any, dialect: Dialect, array_name: str | None) -> list[Part]:
@@ -47,8 +47,8 @@ def find_parts(where: Any, dialect: Dialect, array_name: str | None) -> list[Par
     """
     if isinstance(where, Stream):
         parts: list[Part] = [StreamPart(where)]
-    elif type(where).__module__ == "pyarrow._dataset":
-        parts = list(_parts_of_dataset(where))
+    elif is_dataset(where):
+        parts = list(parts_of_dataset(where))
     elif where == PIPE:
         if sys.stdin is None:
             raise BadFile("standard input is closed; pass a file instead of '-', or send the table through a pipe")
@@ -82,6 +82,11 @@ def _sources_of_path(where: Any) -> list[Source]:
     if isinstance(path, RemoteFile):
         return list(_remote_sources(path))
     text = os.fspath(path)
+    if _QUERY.match(text) and not glob.glob(text):  # noqa: PTH207  # Path.glob refuses absolute patterns
+        raise BadOption(
+            f"{quoted_name(text)} is a query, not a file; pass a relation of DuckDB, such as duckdb.sql(query), or, "
+            "for another database, br.ArrowRows(function)"
+        )
     check_path(text)
     if path.is_dir():
         return [_source(file, path) for file in _files_in(path)]
@@ -160,6 +165,8 @@ def later_input(where: Any, paths: Sequence[Path]) -> str | None:
     """
     if isinstance(where, (list, tuple)):
         return next((found for one in where if (found := later_input(one, paths)) is not None), None)
+    if is_dataset(where):
+        return later_dataset_input(where, [os.fspath(path) for path in paths])
     if not isinstance(where, (str, os.PathLike)) or is_url(where):
         return None
     text = os.fspath(where)
@@ -177,13 +184,16 @@ def later_remote_input(where: Any, urls: Sequence[str]) -> str | None:
     """The same as :func:`later_input` for files at URLs."""
     if isinstance(where, (list, tuple)):
         return next((found for one in where if (found := later_remote_input(one, urls)) is not None), None)
+    if is_dataset(where):
+        return later_dataset_input(where, urls)
     if not isinstance(where, str) or not is_url(where):
         return None
+    own = RemoteFile(where).identity
     if glob.has_magic(where):
-        pattern = where.split("/")
-        found = next((url for url in urls if _matches(pattern, url.split("/"))), None)
+        pattern = own.split("/")
+        found = next((url for url in urls if _matches(pattern, RemoteFile(url).identity.split("/"))), None)
         return None if found is None else f"{found} matches the input pattern {where}"
-    found = next((url for url in urls if url.startswith(f"{where.rstrip('/')}/")), None)
+    found = next((url for url in urls if RemoteFile(url).identity.startswith(f"{own}/")), None)
     return None if found is None else f"{found} is in the input folder {where}"
 
 
@@ -251,7 +261,7 @@ def _source(path: Path, root: Path) -> Source:
 def _partition(folders: Sequence[str]) -> dict[str, Any]:
     """The columns that are encoded in names of folders, such as ``country=DE``."""
     pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
-    return {unquote(name): None if value == _MISSING else unquote(value) for name, value in pairs}
+    return {unquote(name): None if value == MISSING else unquote(value) for name, value in pairs}
 
 
 def _spooled(pipe: BinaryIO) -> Spool:
@@ -262,35 +272,6 @@ def _spooled(pipe: BinaryIO) -> Spool:
     return spool
 
 
-def _partition_folder(name: str, value: Any) -> str:
-    """The name of the folder that encodes the value of a partition column."""
-    return f"{quote(name)}={_MISSING if value is None else quote(str(value), safe='')}"
-
-
-def _parts_of_dataset(dataset: Any) -> Iterator[Part]:
-    # Imported here because it imports pandas, which takes longer than all other imports together.
-    import pyarrow.dataset as ds
-
-    if not isinstance(dataset, ds.FileSystemDataset) or getattr(dataset, "_scan_options", None):
-        # A dataset in memory, or one with filters, is read as a whole.
-        yield FragmentPart(Source("the dataset", "part-0.parquet", _not_a_file, {}), dataset)
-        return
-    for number, fragment in enumerate(dataset.get_fragments()):
-        partition = ds.get_partition_keys(fragment.partition_expression)
-        folders = "/".join(_partition_folder(name, value) for name, value in partition.items())
-        relative_path = PurePosixPath(folders) / f"{number:05d}-{PurePosixPath(fragment.path).name}"
-        open_file = partial(fragment.filesystem.open_input_file, fragment.path)
-        source = Source(fragment.path, str(relative_path), open_file, partition)
-        if isinstance(fragment, ds.ParquetFileFragment):
-            yield ParquetPart(source, None if fragment.row_groups is None else [g.id for g in fragment.row_groups])
-        else:
-            yield FragmentPart(source, fragment, dataset.schema)
-
-
-def _not_a_file() -> None:
-    raise AssertionError("a dataset is not opened as a file")
-
-
 def _check_same_columns(parts: Sequence[Part]) -> None:
     """Raise unless all files have the same format, and the same columns with the same types."""
     first = parts[0]
@@ -299,13 +280,16 @@ def _check_same_columns(parts: Sequence[Part]) -> None:
         names = part.schema.names
         repeated = next((name for name, times in Counter(names).items() if times > 1), None)
         if repeated is not None:
-            raise BadFile(f"{part.name} has {names.count(repeated)} columns named {quoted_name(repeated)}")
+            raise BadFile(
+                f"{part.name} has {names.count(repeated)} columns named {quoted_name(repeated)}; rename all but one"
+            )
         if part.format.name != first.format.name:
             raise BadFile(
                 f"the files have different formats: {first.name} is {first.format.name}, but {part.name} is "
                 f"{part.format.name}"
             )
-        missing = [name for name in types if name not in set(names)]
+        present = set(names)
+        missing = [name for name in types if name not in present]
         extra = [name for name in names if name not in types]
         if missing or extra:
             problem = f"has no column {quoted(missing)}" if missing else f"has the additional columns {quoted(extra)}"

@@ -32,7 +32,7 @@ class StreamPart(Part):
         self.name, self.relative_path, self.partition, self.format = stream.name, "part-0.parquet", {}, Parquet()
         self.schema = stream.schema
         self._numeric: list[str] = []
-        self._n_rows = 0
+        self._n_rows: int | None = None
         self._hashes: dict[tuple[str, ...], int] = {}
 
     def prepare(self, numeric: Sequence[str], *, infer_types: bool) -> None:
@@ -42,30 +42,31 @@ class StreamPart(Part):
             raise BadFile(f"{self.name} has no rows. {self.stream.if_empty}")
 
     @property
+    def files(self) -> Sequence[str]:
+        return self.stream.files()
+
+    @property
     def n_rows(self) -> int:
+        assert self._n_rows is not None  # prepare() has counted them
         return self._n_rows
 
     def pieces(self, columns: Sequence[str] | None) -> Iterator[Piece]:
-        n_rows = 0
         for batch in self._hashed(columns):
-            n_rows += batch.num_rows
-            if n_rows > self._n_rows:
-                break
             yield Piece(batch.num_rows, partial(iter, (batch,)))
-        if n_rows != self._n_rows:
-            found = "has no more rows" if n_rows == 0 else f"gave {'more' if n_rows > self._n_rows else n_rows} rows"
-            raise self._changed(f"the first reading gave {self._n_rows}, and a later one {found}")
 
     def _hashed(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The batches of a new reading. Raises at its end if the numbers are not those of earlier readings."""
+        """The batches of a new reading. Raises at its end if the rows are not those of earlier readings."""
         hashed = tuple(name for name in self._numeric if columns is None or name in columns)
-        found = 0
+        expected, n_rows, found = self._n_rows, 0, 0
         for batch in self.stream.batches(columns):
-            if batch.num_rows:
+            n_rows += batch.num_rows
+            if batch.num_rows and (expected is None or n_rows <= expected):
                 found = (found + _sum_of_hashes(batch, hashed)) % _RANGE
                 yield batch
+        if expected is not None and n_rows != expected:
+            raise self._changed(f"the first reading gave {expected:,} rows, and a later one {n_rows:,}")
         if self._hashes.setdefault(hashed, found) != found:
-            raise self._changed("the numbers in its rows differ between two readings")
+            raise self._changed(f"the numbers in its {n_rows:,} rows differ between two readings")
 
     def _changed(self, how: str) -> BadProbabilities:
         return BadProbabilities(

@@ -7,6 +7,8 @@ the method ``__arrow_c_stream__``. Where the source is a query, only the columns
 from __future__ import annotations
 
 import contextlib
+import glob
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -15,13 +17,17 @@ from typing import Any
 import pyarrow as pa
 
 from baserate.errors import BadOption, BadProbabilities
+from baserate.support.remote_files import is_url
 from baserate.tables.arrow_rows import ArrowRows, is_lazy_frame, is_relation
 from baserate.tables.base import BATCH_ROWS
 
-_ONE_SHOT = (
-    "can be read only once, but the rows are needed in several passes; pass what it was made from, such as a query, "
-    "br.ArrowRows(function), where the function makes a new one for each pass, or a table in memory: {how}"
+_ONE_SHOT = "can be read only once, but the rows are needed in several passes"
+_INSTEAD = (
+    "pass what it was made from, such as a query, br.ArrowRows(function), where the function makes a new one for each "
+    "pass, or a table in memory: {how}"
 )
+_SQL_TEXT = re.compile(r"'((?:[^']|'')*)'")
+_SCAN = re.compile(r" SCAN \[(.*)\]")  # in the plan of a LazyFrame
 
 
 class Stream(ABC):
@@ -54,6 +60,15 @@ class Stream(ABC):
     def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read these columns from the beginning."""
 
+    def files(self) -> list[str]:
+        """The paths and URLs that the source reads, as far as it says so. A table or a view in a database does not."""
+        return []
+
+    def _failed(self, error: Exception) -> BadProbabilities:
+        """The error of a database. Only the first line of its text, since others show the plan of the query."""
+        reason = str(error).strip().split("\n")[0]
+        return BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {reason}")
+
     def native(self, rows: Any) -> Any:
         """Adjusted rows as an object of the same kind as the source; by default the rows themselves.
 
@@ -71,14 +86,14 @@ class Stream(ABC):
         except (BadOption, BadProbabilities):
             raise
         except Exception as error:  # of any database
-            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+            raise self._failed(error) from error
 
 
 class CapsuleStream(Stream):
     """An object with the method ``__arrow_c_stream__``."""
 
     engine = "arrow stream"
-    if_empty = f"If it {_ONE_SHOT.format(how='pyarrow.table(stream)')}"
+    if_empty = f"If it can be read only once, {_INSTEAD.format(how='pyarrow.table(stream)')}"
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
@@ -87,7 +102,7 @@ class CapsuleStream(Stream):
     @cached_property
     def schema(self) -> pa.Schema:
         if isinstance(self.source, pa.RecordBatchReader):
-            raise BadOption(f"{self.name} {_ONE_SHOT.format(how='reader.read_all()')}")
+            raise BadOption(f"{self.name} {_ONE_SHOT}; {_INSTEAD.format(how='reader.read_all()')}")
         with self._reading("cannot be read"), self._reader() as reader:
             return reader.schema
 
@@ -104,6 +119,8 @@ class CapsuleStream(Stream):
     def _reading(self, problem: str) -> Iterator[None]:
         try:
             yield
+        except BadOption:
+            raise
         except Exception as error:
             raise BadOption(f"{self.name} {problem} ({error}). {self.if_empty}") from error
 
@@ -111,17 +128,30 @@ class CapsuleStream(Stream):
 class FunctionStream(CapsuleStream):
     """Rows that a function reads from the beginning; see :class:`baserate.ArrowRows`."""
 
+    if_empty = "Its function must start a new reading each time that it is called, and not return the same one again"
+
     def __init__(self, source: ArrowRows) -> None:
         super().__init__(source)
         self.name = source.name
 
     def _reader(self) -> pa.RecordBatchReader:
-        opened = self.source.read()
+        try:
+            opened = self.source.read()
+        except Exception as error:
+            raise BadOption(
+                f"{self.name} cannot be read: its function raised {type(error).__name__}: {error}. Call the function "
+                "on its own to find the cause"
+            ) from error
         if isinstance(opened, pa.RecordBatchReader):
             return opened
         if hasattr(opened, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(opened)
-        raise TypeError(f"the function returned a {type(opened).__name__}, not a stream of Arrow record batches")
+        kind = "None" if opened is None else f"a {type(opened).__name__}"
+        raise BadOption(
+            f"{self.name} cannot be read: its function returned {kind}, not a stream of Arrow record batches. Return a "
+            "pyarrow.Table, a pyarrow.RecordBatchReader, or another object with the method __arrow_c_stream__; make "
+            "one of record batches by pyarrow.RecordBatchReader.from_batches(schema, batches)"
+        )
 
 
 class RelationStream(Stream):
@@ -135,7 +165,7 @@ class RelationStream(Stream):
             with contextlib.closing(self._reader(self.source.limit(0))) as reader:
                 return reader.schema
         except Exception as error:  # of DuckDB, such as a table that is no longer there
-            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+            raise self._failed(error) from error
 
     @staticmethod
     def _reader(relation: Any) -> pa.RecordBatchReader:
@@ -148,6 +178,10 @@ class RelationStream(Stream):
         chosen = self.source.project(", ".join('"' + name.replace('"', '""') + '"' for name in columns))
         with contextlib.closing(self._reader(chosen)) as reader:
             yield from reader
+
+    def files(self) -> list[str]:
+        texts = [text.replace("''", "'") for text in _SQL_TEXT.findall(self.source.sql_query())]
+        return [name for text in texts for name in ([text] if is_url(text) else glob.glob(text, recursive=True))]  # noqa: PTH207  # Path.glob refuses absolute patterns
 
     def native(self, rows: Any) -> Any:
         import duckdb
@@ -170,12 +204,16 @@ class LazyFrameStream(Stream):
         try:
             return _as_arrow(self.source.collect_schema().to_frame()).schema
         except Exception as error:  # of polars, such as a column that is not there
-            raise BadProbabilities(f"{self.name} cannot be read: {type(error).__name__}: {error}") from error
+            raise self._failed(error) from error
 
     def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         frames = self.source.select(list(columns)).collect_batches(chunk_size=BATCH_ROWS, lazy=True)
         for frame in frames:
             yield from _as_arrow(frame).to_batches()
+
+    def files(self) -> list[str]:
+        plan = self.source.explain(optimized=False)
+        return [name for scan in _SCAN.findall(plan) for name in scan.split(", ")]
 
     def native(self, rows: Any) -> Any:
         import polars as pl
