@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from deploy_support import HOSTILE_NAMES, fitted, hard_rows, run_duckdb, table_of
 from support import Array, run_command
 
@@ -62,6 +65,10 @@ def cases() -> list[tuple[br.Adjustment, Any]]:
     with np.errstate(divide="ignore"):
         logits = np.log(hard_rows(3)) + 2.0
     found.append((fitted("log", 3, from_logits=True), logits))
+    far = np.array([[0.0, -1000.0, -2000.0], [2000.0, -3000.0, -4000.0], [-1e4, 0.0, -5.0]])
+    for beta in (0.5, 1 - 1e-6, 1.0, 1.05, 1.5):  # whose powers underflow
+        loss = br.losses.Power(beta)
+        found += [(fitted(loss, 3, from_logits=True, rates=rates), far) for rates in ([0.2, 0.3, 0.5], [0, 0.3, 0.7])]
     found += [(fitted("brier", 3, from_logits=True, zeros=1e-3), logits), (fitted("log", 3, zeros=1e-3), hard_rows(3))]
     rows = hard_rows(3)
     allowed = rows[(rows[:, 1:] > 0).any(axis=1)]
@@ -75,8 +82,9 @@ def cases() -> list[tuple[br.Adjustment, Any]]:
 
 def test_python_gives_what_apply_gives() -> None:
     for result, rows in cases():
-        found = run_python(result.to_code("python"), rows)
-        assert np.abs(found - result.apply(rows)).max() <= 1e-12, result.loss
+        found, wanted = run_python(result.to_code("python"), rows), result.apply(rows)
+        assert np.abs(found - wanted).max() <= 1e-12, result.loss
+        assert not result.model.loss.pins_zeros or ((found > 0) == (wanted > 0)).all(), result.loss
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no Node on this machine")
@@ -84,7 +92,9 @@ def test_javascript_gives_what_apply_gives(tmp_path: Path) -> None:
     tried = cases()
     found = run_javascript([result.to_code("javascript") for result, _ in tried], [rows for _, rows in tried], tmp_path)
     for (result, rows), answer in zip(tried, found, strict=True):
-        assert np.abs(answer - result.apply(rows)).max() <= 1e-12, result.loss
+        wanted = result.apply(rows)
+        assert np.abs(answer - wanted).max() <= 1e-12, result.loss
+        assert not result.model.loss.pins_zeros or (answer[wanted > 0] > 0).all(), result.loss
 
 
 def invalid_rows() -> list[tuple[br.Adjustment, Any]]:
@@ -96,7 +106,12 @@ def invalid_rows() -> list[tuple[br.Adjustment, Any]]:
     found += [(fitted(loss, 3), zeros) for loss in ("log", "brier", "spherical", "ranked", br.losses.Power(1.5))]
     found.append((fitted("log", 3, from_logits=True), [[nan, 0.0, 0.0], [0.0, 0.0]]))
     found.append((br.adjust([0.1, 0.4, 0.7], 0.2), [nan, -0.5, 1.5]))
+    unbounded = fitted("spherical", 3, bounded=False, rates=[0.02, 0.03, 0.95])
+    found.append((unbounded, [[0.0, 0.0, 1.0]]))
     return found
+
+
+MESSAGES = r"a row must|can get probability|has no unbounded adjustment"
 
 
 def test_python_refuses_what_apply_refuses() -> None:
@@ -106,7 +121,7 @@ def test_python_refuses_what_apply_refuses() -> None:
         for row in rows:
             with pytest.raises(br.BaserateError):
                 result.apply(np.array([row]))
-            with pytest.raises(ValueError, match=r"a row must|can get probability"):
+            with pytest.raises(ValueError, match=MESSAGES):
                 names["adjust"](row)
 
 
@@ -126,7 +141,82 @@ def test_javascript_refuses_what_apply_refuses(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     messages = [message for answers in json.loads(done.stdout) for message in answers]
     assert len(messages) == sum(len(rows) for _, rows in tried)
-    assert all("a row must" in message or "can get probability" in message for message in messages), messages
+    assert all(re.search(MESSAGES, message) for message in messages), messages
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0.5, None, 0.5], "a row must be a list of numbers in the order of CLASSES, not \\[0.5, None, 0.5\\]"),
+        (["0.5", "0.3", "0.2"], "a row must be a list of numbers"),
+        ("123", "a row must be a list of numbers"),
+        ({0: 0.5, 1: 0.3, 2: 0.2}, "a row must be a list of numbers"),
+        (0.5, "a row must be a list of numbers"),
+        (None, "a row must be a list of numbers"),
+        (scipy.sparse.csr_array([[0.5, 0.3, 0.2]]), "a row must be a list of numbers"),
+        (np.full((3, 3), 0.3), "a row must be a list of numbers"),
+        ([0.5, 0.5], "a row must have 3 probabilities, not 2"),
+        ([0.5, float("inf"), 0.5], "a row must contain probabilities from 0 to below infinity, not"),
+        ([0.5, -0.1, 0.6], "a row must contain probabilities from 0"),
+        ([1e308, 1e308, 1e308], "the sum of the row .* is too large"),
+        ([0, 0, 0], "no class of the row .* can get probability"),
+        ([0, 10**400, 0], "the row .* has a number that is too large"),
+    ],
+)
+def test_python_says_what_is_wrong_with_a_row(row: Any, message: str) -> None:
+    names: dict[str, Any] = {"__name__": "exported"}
+    exec(fitted("brier", 3).to_code("python"), names)
+    with pytest.raises(ValueError, match=message):
+        names["adjust"](row)
+
+
+def test_python_adjusts_rows_of_other_types() -> None:
+    result = fitted("log", 3)
+    names: dict[str, Any] = {"__name__": "exported"}
+    exec(result.to_code("python"), names)
+    wanted = result.apply([0.5, 0.3, 0.2])
+    for row in ((0.5, 0.3, 0.2), np.array([0.5, 0.3, 0.2]), pd.Series([0.5, 0.3, 0.2], index=list("abc"))):
+        found = names["adjust"](row)
+        assert isinstance(found, list)
+        assert np.abs(np.array(found) - wanted).max() <= 1e-15
+    with pytest.raises(ValueError, match="a row must be a list of numbers"):
+        exec(br.adjust([0.1, 0.4, 0.7], 0.2).to_code("python") + "\nadjust(None)", {"__name__": "exported"})
+    with pytest.raises(ValueError, match=r"a row must be a probability from 0 to 1, not 1\.5"):
+        exec(br.adjust([0.1, 0.4, 0.7], 0.2).to_code("python") + "\nadjust(1.5)", {"__name__": "exported"})
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no Node on this machine")
+def test_javascript_says_what_is_wrong_with_a_row(tmp_path: Path) -> None:
+    result = fitted("log", 3)
+    (tmp_path / "adjust.js").write_text(result.to_code("javascript"), encoding="utf-8")
+    rows = "[null], [undefined], [[0.5, , 0.5]], [[0.5, null, 0.5]], ['123'], [[1e308, 1e308, 1e308]]"
+    program = (
+        "const {adjust} = require('./adjust.js');"
+        "const message = (row) => { try { return String(adjust(row)); } catch (e) { return e.message; } };"
+        f"const messages = [{rows}].map(([row]) => message(row));"
+        "console.log(JSON.stringify([messages, adjust(new Float32Array([0.5, 0.25, 0.25]))]))"
+    )
+    done = subprocess.run([str(NODE), "-e", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    messages, answer = json.loads(done.stdout)
+    assert messages[:2] == ["a row must have 3 probabilities, not 0"] * 2
+    assert all("a row must contain probabilities from 0 to below infinity" in one for one in messages[2:5])
+    assert "the sum of the row" in messages[5]
+    assert np.abs(np.array(answer) - result.apply([0.5, 0.25, 0.25])).max() <= 1e-15
+
+
+@pytest.mark.parametrize("name", [float("inf"), -float("inf"), 2**53 + 1, np.int64(7), True])
+def test_names_of_classes_that_are_no_numbers_of_a_language(name: Any, tmp_path: Path) -> None:
+    result = br.adjust([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], classes=["a", name])
+    wanted = 7 if isinstance(name, np.int64) else str(name)
+    names: dict[str, Any] = {"__name__": "exported"}
+    exec(result.to_code("python"), names)
+    assert names["CLASSES"] == ["a", wanted]
+    if NODE is not None:
+        (tmp_path / "adjust.js").write_text(result.to_code("javascript"), encoding="utf-8")
+        program = "console.log(JSON.stringify(require('./adjust.js').CLASSES))"
+        done = subprocess.run([NODE, "-e", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == ["a", wanted]
 
 
 def test_python_code_runs_as_a_program_and_needs_no_packages(tmp_path: Path) -> None:
@@ -134,19 +224,22 @@ def test_python_code_runs_as_a_program_and_needs_no_packages(tmp_path: Path) -> 
     path.write_text(fitted("brier", 3).to_code("python"))
     assert subprocess.run([sys.executable, "-I", "-S", path]).returncode == 0
     path.write_text(path.read_text().replace("OFFSET = [", "OFFSET = [1 + "))
-    done = subprocess.run([sys.executable, "-I", "-S", path], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-I", "-S", "-O", path], capture_output=True, text=True)
     assert "AssertionError" in done.stderr  # the test rows find a wrong number
 
 
 def test_the_function_is_short() -> None:
     code = fitted("log", 3).to_code("python")
     body = code[code.index("def adjust") : code.index("TESTS")].strip().splitlines()
-    assert len(body) <= 18  # four of them refuse invalid rows
+    assert len(body) <= 24  # nine of them refuse invalid rows
 
 
 GROUPS = br.adjust([0.2, 0.4, 0.3, 0.1], br.Rates.by("r", {"n": 0.2, "s": 0.3}), groups=["n", "n", "s", "s"])
 BAD = [
     (lambda: fitted("log", 2).to_code("java"), "language must be one of python, javascript, not 'java'"),
+    (lambda: fitted("log", 2).to_code("pyhton"), "not 'pyhton'; did you mean 'python'\\?"),
+    (lambda: fitted("log", 2).to_code("JavaScript"), "not 'JavaScript'; did you mean 'javascript'\\?"),
+    (lambda: fitted("log", 2).to_code(["python"]), r"language must be one of python, javascript, not \['python'\]"),
     (lambda: GROUPS.to_code("python"), "a function in python has one shift for all rows"),
     (lambda: fitted(br.losses.Power(3), 3).to_code("python"), "for beta above 2.*Functions are possible"),
     (
@@ -211,6 +304,14 @@ def test_command_exports_groups(folder: Path) -> None:
         (["--to", "sql", "--dialect", "sqlite"], "pass --keep NAME,NAME, which may be empty", 1),
         (["--to", "sql", "--columns", "p"], "--columns has 1 name, 'p', but the adjustment has 2 classes", 1),
         (["--to", "sql", "--keep", "id,id"], "--keep contains 'id' more than once", 1),
+        (["--to", "sql", "--table", "a..b"], "Error: --table has the name '', which no database accepts as a name", 1),
+        (["--to", "sql", "--table", "the table."], "Error: --table has the name ''", 1),
+        (
+            ["--to", "sql", "--keep", "the keep,p_no", "--columns", "p_no,keep it,x"],
+            "3 names, 'p_no', 'keep it', 'x'",
+            1,
+        ),
+        (["--to", "sql", "--columns", "the columns"], "has 1 name, 'the columns', but", 1),
         (["--to", "sql", "--dialect", "access"], "--dialect must be one of", 1),
         (["--to", "sql", "--unseen", "pooled"], "--unseen is for the shifts of groups", 1),
         (["--to", "sql", "--dtype", "float64"], "--dtype is for --to onnx, not for --to sql", 2),

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from support import loss_id
 
 import baserate as br
+from baserate.deploy import onnx_nodes
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -133,6 +134,14 @@ def test_nan_in_one_column_stays_nan(from_logits: bool, tmp_path: Path) -> None:
     br.adjust([0.1, 0.4, 0.7], 0.2, from_logits=from_logits).to_onnx(tmp_path / "shift.onnx")
     [found] = run(tmp_path / "shift.onnx", np.array([np.nan, 0.0, 0.5, 1.0], dtype=np.float32))
     assert np.isnan(found).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_numbers_in_one_column_that_are_no_probabilities_are_nan(dtype: str, tmp_path: Path) -> None:
+    result = br.adjust([0.1, 0.4, 0.7], 0.2)
+    result.to_onnx(tmp_path / "shift.onnx", dtype=dtype)
+    [found] = run(tmp_path / "shift.onnx", np.array([1.5, np.inf, -0.5, 1 + 1e-6, 1.0], dtype=dtype))
+    assert np.isnan(found).tolist() == [True, True, True, False, False]
 
 
 def test_positive_probabilities_do_not_become_zero(tmp_path: Path) -> None:
@@ -258,3 +267,8 @@ def test_without_the_extra(package: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=r'pip install "baserate\[onnx\]"'):
         fitted("log", 2).to_onnx(tmp_path / "x.onnx") if package == "onnx" else br.register_onnx_converters()
+
+
+def test_numbers_of_types_are_those_of_onnx() -> None:
+    for name in ("DOUBLE", "FLOAT", "INT64", "STRING"):
+        assert getattr(onnx_nodes, name) == getattr(onnx.TensorProto, name)

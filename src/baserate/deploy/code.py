@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from baserate.deploy import javascript_code, python_code
 from baserate.deploy.formula import TO_ONNX, Formula, formula_for_all_rows
+from baserate.deploy.javascript_code import JavaScript
+from baserate.deploy.language import Language
+from baserate.deploy.python_code import Python
 from baserate.deploy.row_maps import IN_CODE, SupportSearch
 from baserate.errors import BadLoss, BadOption, BaserateError, Option
 from baserate.inputs.reading import NUMBERED
-from baserate.inputs.validation import quoted_name
+from baserate.inputs.validation import quoted_name, suggestion
 from baserate.inputs.vectors import two_columns
 from baserate.result.record import Result
 from baserate.support.answer_types import FLOAT64
 from baserate.support.arrays import FloatArray
 
-LANGUAGES: dict[str, Callable[[Formula, dict[str, str], str], str]] = {
-    "python": python_code.function,
-    "javascript": javascript_code.function,
-}
+LANGUAGES: dict[str, Language] = {"python": Python(), "javascript": JavaScript()}
 _LANGUAGE = Option("language")
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0)  # Of the test rows: standard deviations of their logits.
+_LARGEST_EXACT = 2**53  # Larger whole numbers are rounded in JavaScript.
 _MANY = 20  # With more classes, there are fewer test rows, because they are long.
 
 
 def to_code(result: Result, language: str) -> str:
     """The adjustment as source code; see :meth:`baserate.Adjustment.to_code`."""
-    if language not in LANGUAGES:
+    if not isinstance(language, str) or language not in LANGUAGES:
         raise BadOption(
-            f"{_LANGUAGE} must be one of {', '.join(LANGUAGES)}, not {quoted_name(language)}", options=[_LANGUAGE]
+            f"{_LANGUAGE} must be one of {', '.join(LANGUAGES)}, not {quoted_name(language)}"
+            f"{suggestion(language, LANGUAGES)}",
+            options=[_LANGUAGE],
         )
     formula = formula_for_all_rows(result, f"a function in {language}", IN_CODE)
     if isinstance(formula.row_map, SupportSearch):
@@ -42,7 +43,7 @@ def to_code(result: Result, language: str) -> str:
             f"function of a few lines; use {TO_ONNX}",
             options=[TO_ONNX],
         )
-    return LANGUAGES[language](formula, _constants(formula), _rows_with_answers(result, formula))
+    return LANGUAGES[language].function(formula, _constants(formula), _rows_with_answers(result, formula))
 
 
 def _constants(formula: Formula) -> dict[str, str]:
@@ -55,7 +56,12 @@ def _constants(formula: Formula) -> dict[str, str]:
 
 
 def _plain(name: Any) -> Any:
-    return name if isinstance(name, (str, int, float)) and not isinstance(name, bool) else str(name)
+    """The name of a class as text, or as a number that is written alike in all languages."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if isinstance(name, bool) or not isinstance(name, (int, float)):
+        return str(name)
+    return name if abs(name) <= _LARGEST_EXACT else str(name)  # false for NaN
 
 
 def _listed(values: Any) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from baserate.deploy.row_maps import IN_ONNX, RowMap, row_map_of
+from baserate.deploy.row_maps import IN_ONNX, Reweighting, RowMap, row_map_of
 from baserate.errors import BadOption, Option
 from baserate.inputs.validation import quoted_name
 from baserate.losses.base import short_name
+from baserate.losses.log import Log
 from baserate.result.grouped import GroupedResult
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray, IndexArray
@@ -19,9 +20,6 @@ TO_SQL, TO_ONNX, TO_CODE = Option("to_sql"), Option("to_onnx"), Option("to_code"
 
 TINY = float(np.finfo(np.float64).tiny)
 """The smallest probability of a class that log loss must not lose by underflow."""
-
-LARGEST_EXCESS = 1e-5
-"""How far the probability of one class may be above 1, by rounding errors of float32."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,8 @@ class Formula:
         Whether a row is one number: the probability, or the log odds, of the second of two classes.
     pins_zeros : bool
         Whether a probability of 0 stays 0, and others stay above 0.
+    takes_logits : bool
+        Whether the loss adds the shift to logits, and not to a function of probabilities.
     loss : str
         Name of the loss.
     """
@@ -53,6 +53,7 @@ class Formula:
     smoothing: float
     one_column: bool
     pins_zeros: bool
+    takes_logits: bool
     loss: str
 
     @property
@@ -64,6 +65,16 @@ class Formula:
     def needs_kept(self) -> bool:
         """Whether a row must give probability to one of the kept classes, because a probability of 0 stays 0."""
         return self.pins_zeros and not self.smoothing
+
+    @property
+    def shifts_logits(self) -> bool:
+        """Whether rows are logits to which the shift is added."""
+        return self.takes_logits and self.from_logits and not self.smoothing and isinstance(self.row_map, Reweighting)
+
+    @property
+    def lifts_probabilities(self) -> bool:
+        """Whether probabilities of finite logits that are below :data:`TINY` are replaced by it, as ``apply`` does."""
+        return self.pins_zeros and self.from_logits and not self.smoothing
 
     @classmethod
     def of(cls, result: Result, shift: FloatArray | None = None, exportable: str = IN_ONNX) -> Formula:
@@ -81,6 +92,7 @@ class Formula:
             smoothing=model.reading.smoothing,
             one_column=result.one_column,
             pins_zeros=model.loss.pins_zeros,
+            takes_logits=isinstance(model.loss, Log),
             loss=short_name(model.loss),
         )
 

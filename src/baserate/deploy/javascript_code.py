@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from baserate.deploy.formula import LARGEST_EXCESS, TINY, Formula
-from baserate.deploy.row_maps import Isotonic, PowerRoot, Projection, Reweighting, Sphere, Translation
+from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.language import Language, allowed_numbers, input_name
+from baserate.deploy.row_maps import PowerRoot, Reweighting
+from baserate.inputs.vectors import LARGEST_EXCESS
 
 _CHECK = """
 
@@ -25,59 +27,25 @@ if (typeof module !== "undefined") {
 """
 
 
-def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
-    """The source code of the function ``adjust(row)``.
-
-    Parameters
-    ----------
-    formula : Formula
-    constants : dict
-        The numbers of the formula, by their names.
-    tests : str
-        A list of pairs: a row, and what the function returns for it.
-    """
-    what = _what(formula)
-    body = [*_check_of_numbers(formula), *_reading(formula), *_formula(formula), *_ending(formula)]
-    lines = [
-        f"// Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate.",
-        '"use strict";',
-        "",
-        *(f"const {name} = {value};" for name, value in constants.items()),
-        "const sum = (values) => values.reduce((a, b) => a + b, 0);",
-        "const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);",
-        "",
-        f"// Returns the adjusted probabilities of a row of {what}, in the order of CLASSES."
-        if not formula.one_column
-        else f"// Returns the adjusted probability of the second of CLASSES, from its {what}.",
-        "function adjust(row) {",
-        *(f"  {line}" for line in body),
-        "}",
-        "",
-        f"const TESTS = {tests};",
-    ]
-    return "\n".join(lines) + _CHECK
-
-
-def _what(formula: Formula) -> str:
-    if formula.one_column:
-        return "log odds" if formula.from_logits else "predicted probability"
-    return "logits" if formula.from_logits else "probabilities"
-
-
 def _check_of_numbers(formula: Formula) -> list[str]:
     """Lines that refuse rows of another length, and numbers that are not probabilities or logits, such as NaN."""
+    name = input_name(formula)
     if formula.one_column:
         high = "Infinity" if formula.from_logits else repr(1 + LARGEST_EXCESS)
         low = "-Infinity" if formula.from_logits else "0"
         return [
             f'if (typeof row !== "number" || !(row >= {low} && row <= {high})) {{',
-            f"  throw new Error(`a row must be a {_what(formula)}, not ${{row}}`);",
+            f"  throw new Error(`a row must be {allowed_numbers(formula)}, not ${{row}}`);",
             "}",
         ]
     valid = 'typeof value === "number" && value < Infinity' + (" && value >= 0" * (not formula.from_logits))
     return [
-        f"if (row.length !== CLASSES.length || !row.every((value) => {valid})) {{",
-        f"  throw new Error(`a row must have ${{CLASSES.length}} {_what(formula)}, not [${{row}}]`);",
+        "row = Array.from(row ?? []);  // also of typed arrays, and with the holes of an array",
+        "if (row.length !== CLASSES.length) {",
+        f"  throw new Error(`a row must have ${{CLASSES.length}} {name}, not ${{row.length}}`);",
+        "}",
+        f"if (!row.every((value) => {valid})) {{",
+        f"  throw new Error(`a row must contain {allowed_numbers(formula)}, not [${{row}}]`);",
         "}",
     ]
 
@@ -93,17 +61,27 @@ def _check_of_classes(formula: Formula) -> list[str]:
 
 def _reading(formula: Formula) -> list[str]:
     """Lines that make ``p``, all probabilities, or ``logs`` of them."""
-    lines = ["let values = row;"]
+    values = "row"
     if formula.one_column and formula.from_logits:
-        lines = ["let values = [Math.min(-row, 0), Math.min(row, 0)];"]
+        values = "[Math.min(-row, 0), Math.min(row, 0)]"
     elif formula.one_column:
-        lines = ["let values = [1 - Math.min(row, 1), Math.min(row, 1)];"]
-    lines += _check_of_classes(formula)
-    if formula.from_logits and isinstance(formula.row_map, Reweighting) and not formula.smoothing:
+        values = "[1 - Math.min(row, 1), Math.min(row, 1)]"
+    lines = [f"const values = {values};", *_check_of_classes(formula)]
+    if formula.shifts_logits:
         return [*lines, "let logs = KEPT.map((j) => values[j]);"]
+    powers = "values"
     if formula.from_logits:
-        lines += ["const highest = largest(values);", "values = values.map((value) => Math.exp(value - highest));"]
-    lines += ["const rowSum = sum(values);", "let p = values.map((value) => value / rowSum);"]
+        lines += [
+            "const highest = largest(values);",
+            "const powers = values.map((value) => Math.exp(value - highest));",
+        ]
+        powers = "powers"
+    lines += [f"const rowSum = sum({powers});"]
+    if not formula.from_logits and not formula.one_column:
+        lines += ["if (rowSum === Infinity) throw new Error(`the sum of the row [${row}] is too large`);"]
+    lines += [f"let p = {powers}.map((value) => value / rowSum);"]
+    if formula.lifts_probabilities:
+        lines.append(f"p = p.map((value, j) => (values[j] > -Infinity ? Math.max(value, {TINY!r}) : 0));")
     if formula.smoothing:
         scale = 1.0 + formula.n_classes * formula.smoothing
         lines.append(f"p = p.map((value) => (value + {formula.smoothing!r}) / {scale!r});")
@@ -117,35 +95,13 @@ def _ending(formula: Formula) -> list[str]:
     return [*lines, "return adjusted[1];" if formula.one_column else "return adjusted;"]
 
 
-def _formula(formula: Formula) -> list[str]:
-    """Lines that make ``a``, the adjusted probabilities of the kept classes."""
-    row_map = formula.row_map
-    match row_map:
-        case Reweighting():
-            return [
-                *(_LEVELS.replace("VALUES", "logs").split("\n") if row_map.levels is not None else []),
-                "const x = logs.map((log, i) => log + SHIFT[i]);",
-                "const top = largest(x);",
-                "const e = x.map((value) => Math.exp(value - top));",
-                "const total = sum(e);",
-                f"const a = e.map((value, i) => (x[i] > -Infinity ? Math.max(value / total, {TINY!r}) : 0));",
-            ]
-        case Translation():
-            return ["const a = p.map((value, i) => value + OFFSET[i]);"]
-        case Projection():
-            return _PROJECTION.split("\n")
-        case Sphere():
-            return (_SPHERE if row_map.bounded else _UNBOUNDED_SPHERE).split("\n")
-        case Isotonic():
-            return _ISOTONIC.split("\n")
-        case PowerRoot():
-            return _power(row_map)
-    raise AssertionError(row_map)  # to_code has refused others
+def _highest_level(values: str) -> list[str]:
+    """Lines that leave out classes below the highest level that a row has."""
+    return [
+        f"const level = largest({values}.map((log, i) => (log > -Infinity ? LEVELS[i] : -1)));",
+        f"{values} = {values}.map((log, i) => (LEVELS[i] === level ? log : -Infinity));",
+    ]
 
-
-_LEVELS = """\
-const level = largest(VALUES.map((log, i) => (log > -Infinity ? LEVELS[i] : -1)));
-VALUES = VALUES.map((log, i) => (LEVELS[i] === level ? log : -Infinity));"""
 
 _PROJECTION = """\
 const moved = KEPT.map((j, i) => p[j] + OFFSET[i]);
@@ -166,8 +122,9 @@ _UNBOUNDED_SPHERE = """\
 const norm = Math.sqrt(sum(p.map((value) => value * value)));
 const x = KEPT.map((j, i) => p[j] / norm + SHIFT[i]);
 const mean = sum(x) / x.length;
-const theta = Math.sqrt((1 - sum(x.map((value) => (value - mean) ** 2))) / x.length);
-const u = x.map((value) => value - mean + theta);
+const rest = 1 - sum(x.map((value) => (value - mean) ** 2));
+if (!(rest > 0)) throw new Error(`the row [${row}] has no unbounded adjustment by this shift`);
+const u = x.map((value) => value - mean + Math.sqrt(rest / x.length));
 const total = sum(u);
 const a = u.map((value) => value / total);"""
 
@@ -196,33 +153,75 @@ const edges = [0, ...inner, 1];
 const a = edges.slice(1).map((high, i) => high - edges[i]);"""
 
 
-def _power(row_map: PowerRoot) -> list[str]:
-    """Bisection on the largest entry. Near beta = 1, expm1 and log1p keep the digits that powers would lose."""
-    beta, b = row_map.beta, row_map.beta - 1.0
-    if abs(b) < 0.1:
-        at_zero = "-Infinity" if b < 0 else repr(-beta / b)
-        link = f"(q > 0 ? {beta / b!r} * Math.expm1({b!r} * Math.log(q)) : {at_zero})"
-        inverse = f"(y > -1 ? Math.exp(Math.log1p(y) / {b!r}) : {'Infinity' if b < 0 else '0'})"
-    else:
-        link = f"(q > 0 ? {beta / b!r} * q ** {b!r} : {'-Infinity' if b < 0 else '0'})"
-        inverse = f"(y > 0 ? y ** {1.0 / b!r} : 0)"
-    lines = [f"const link = (q) => {link};", f"const inverse = (y) => {inverse};"]
-    lines += ["let links = KEPT.map((j) => link(p[j]));"]
-    if row_map.levels is not None:
-        lines += _LEVELS.replace("VALUES", "links").split("\n")
-    return [
-        *lines,
-        "const x = links.map((value, i) => value + SHIFT[i]);",
-        "const top = largest(x);",
-        "const gap = x.map((value) => value - top);",
-        f"const entries = (s) => gap.map((d) => (d > -Infinity ? inverse({b / beta!r} * (link(s) + d)) : 0));",
-        "let low = 1 / x.length, high = 1;",
-        "for (let i = 0; i < 60; i += 1) {",
-        "  const middle = (low + high) / 2;",
-        "  if (sum(entries(middle)) < 1) low = middle;",
-        "  else high = middle;",
-        "}",
-        "const found = entries(high);",
-        "const total = sum(found);",
-        "const a = found.map((value) => value / total);",
-    ]
+class JavaScript(Language):
+    """JavaScript."""
+
+    translation = "const a = p.map((value, i) => value + OFFSET[i]);"
+    projection = _PROJECTION
+    sphere = _SPHERE
+    unbounded_sphere = _UNBOUNDED_SPHERE
+    isotonic = _ISOTONIC
+
+    def function(self, formula: Formula, constants: dict[str, str], tests: str) -> str:
+        what = input_name(formula)
+        body = [*_check_of_numbers(formula), *_reading(formula), *self.adjusted(formula), *_ending(formula)]
+        lines = [
+            f"// Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate.",
+            '"use strict";',
+            "",
+            *(f"const {name} = {value};" for name, value in constants.items()),
+            "const sum = (values) => values.reduce((a, b) => a + b, 0);",
+            "const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);",
+            "",
+            f"// Returns the adjusted probabilities of a row of {what}, in the order of CLASSES."
+            if not formula.one_column
+            else f"// Returns the adjusted probability of the second of CLASSES, from its {what}.",
+            "function adjust(row) {",
+            *(f"  {line}" for line in body),
+            "}",
+            "",
+            f"const TESTS = {tests};",
+        ]
+        return "\n".join(lines) + _CHECK
+
+    def reweighting(self, row_map: Reweighting) -> list[str]:
+        return [
+            *(_highest_level("logs") if row_map.levels is not None else []),
+            "const x = logs.map((log, i) => log + SHIFT[i]);",
+            "const top = largest(x);",
+            "const e = x.map((value) => Math.exp(value - top));",
+            "const total = sum(e);",
+            f"const a = e.map((value, i) => (x[i] > -Infinity ? Math.max(value / total, {TINY!r}) : 0));",
+        ]
+
+    def power_root(self, row_map: PowerRoot) -> list[str]:
+        beta, b = row_map.beta, row_map.beta - 1.0
+        if abs(b) < 0.1:
+            at_zero = "-Infinity" if b < 0 else repr(-beta / b)
+            link = f"(q > 0 ? {beta / b!r} * Math.expm1({b!r} * Math.log(q)) : {at_zero})"
+            inverse = f"(y > -1 ? Math.exp(Math.log1p(y) / {b!r}) : {'Infinity' if b < 0 else '0'})"
+        else:
+            link = f"(q > 0 ? {beta / b!r} * q ** {b!r} : {'-Infinity' if b < 0 else '0'})"
+            inverse = f"(y > 0 ? y ** {1.0 / b!r} : 0)"
+        lines = [f"const link = (q) => {link};", f"const inverse = (y) => {inverse};"]
+        lines += ["let links = KEPT.map((j) => link(p[j]));"]
+        if row_map.levels is not None:
+            lines += _highest_level("links")
+        return [
+            *lines,
+            "const x = links.map((value, i) => value + SHIFT[i]);",
+            "const top = largest(x);",
+            "const gap = x.map((value) => value - top);",
+            f"const entries = (s) => gap.map((d) => (d > -Infinity ? inverse({b / beta!r} * (link(s) + d)) : 0));",
+            "let low = 1 / x.length, high = 1;",
+            "for (let i = 0; i < 60; i += 1) {",
+            "  const middle = (low + high) / 2;",
+            "  if (sum(entries(middle)) < 1) low = middle;",
+            "  else high = middle;",
+            "}",
+            "const found = entries(high);",
+            "const total = sum(found);",
+            f"const a = found.map((value, i) => (gap[i] > -Infinity ? Math.max(value / total, {TINY!r}) : 0));"
+            if beta <= 1
+            else "const a = found.map((value) => value / total);",
+        ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from baserate.deploy.formula import TINY, TO_CODE, Formula
-from baserate.deploy.onnx_nodes import Nodes
+from baserate.deploy.onnx_nodes import INT64, Nodes
 from baserate.deploy.row_maps import (
     Isotonic,
     PowerRoot,
@@ -34,7 +34,8 @@ def add_formula(nodes: Nodes, formula: Formula, rows: str) -> str:
         Name of the rows in float64, of shape (n, k).
     """
     row_map = formula.row_map
-    if isinstance(row_map, Reweighting) and formula.from_logits and not formula.smoothing:
+    if formula.shifts_logits:
+        assert isinstance(row_map, Reweighting)
         adjusted = _reweighted(nodes, row_map, nodes.columns(rows, formula.kept))
     else:
         adjusted = _adjusted(nodes, formula, _probabilities(nodes, formula, rows))
@@ -72,7 +73,7 @@ def _probabilities(nodes: Nodes, formula: Formula, rows: str) -> str:
     if formula.from_logits:
         e = nodes("Exp", nodes("Sub", rows, nodes.max(rows)))
         p = nodes("Div", e, nodes.sum(e))
-        if formula.pins_zeros:  # a finite logit never becomes a hard zero
+        if formula.lifts_probabilities:
             p = nodes("Where", nodes("Greater", rows, -np.inf), nodes("Max", p, TINY), p)
     else:
         p = nodes("Div", rows, nodes.sum(rows))
@@ -253,7 +254,7 @@ def _best_support(nodes: Nodes, row_map: SupportSearch, p: str) -> str:
     candidates = nodes.along("Squeeze", candidates, 2)  # (n, candidates, 2m)
     best = nodes.add("ArgMax", [nodes.min(candidates, 2)], axis=1, keepdims=1)[0]  # (n, 1, 1)
     every = nodes("Mul", nodes.columns(candidates, [0]), 0.0)
-    index = nodes("Add", nodes.add("Cast", [every], to=7)[0], best)
+    index = nodes("Add", nodes.add("Cast", [every], to=INT64)[0], best)
     chosen = nodes.along("Squeeze", nodes.add("GatherElements", [candidates, index], axis=1)[0], 1)
     a = nodes("Max", nodes.columns(chosen, np.arange(m)), 0.0)
     return nodes("Div", a, nodes.sum(a))

@@ -9,9 +9,10 @@ import numpy as np
 
 from baserate.deploy.formula import Formula, formula_for_all_rows
 from baserate.deploy.onnx_formulas import add_formula, can_be_adjusted, two_columns
-from baserate.deploy.onnx_nodes import ModelNodes, Nodes
+from baserate.deploy.onnx_nodes import DOUBLE, FLOAT, ModelNodes, Nodes
 from baserate.errors import BadOption, Option
 from baserate.inputs.validation import quoted_name
+from baserate.inputs.vectors import LARGEST_EXCESS
 from baserate.result.record import Result
 from baserate.support.locations import write_atomically
 
@@ -33,7 +34,7 @@ def onnx_model(formula: Formula, dtype: str = "float32", opset: int = OPSET) -> 
     """The ONNX model of a formula."""
     try:
         import onnx
-        from onnx import TensorProto, helper
+        from onnx import helper
     except ImportError:
         raise ImportError('ONNX models need onnx: pip install "baserate[onnx]"') from None
     if dtype not in ("float32", "float64"):
@@ -43,7 +44,7 @@ def onnx_model(formula: Formula, dtype: str = "float32", opset: int = OPSET) -> 
             f"{_OPSET} must be a whole number from {OLDEST_OPSET} to {NEWEST_OPSET}, not {quoted_name(opset)}",
             options=[_OPSET],
         )
-    number = TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE
+    number = FLOAT if dtype == "float32" else DOUBLE
     shape: list[str | int | None] = ["rows"] if formula.one_column else ["rows", formula.n_classes]
     rows = helper.make_tensor_value_info("logits" if formula.from_logits else "probabilities", number, shape)
     adjusted = helper.make_tensor_value_info("adjusted", number, shape)
@@ -65,14 +66,15 @@ def add_rows(nodes: Nodes, formula: Formula, rows: str, dtype: str) -> str:
 
     Rows that cannot be adjusted become NaN in all columns.
     """
-    double, single = 11, 1  # TensorProto.DOUBLE and TensorProto.FLOAT
-    value = nodes("Cast", rows, to=double)
+    value = nodes("Cast", rows, to=DOUBLE)
     if formula.one_column:
         value = nodes.along("Unsqueeze", value)
-    without_nan = nodes("Equal", nodes.sum(nodes("Where", nodes("IsNaN", value), 1.0, 0.0)), 0.0)
+    valid = nodes("Equal", nodes.sum(nodes("Where", nodes("IsNaN", value), 1.0, 0.0)), 0.0)
     if formula.one_column:
+        if not formula.from_logits:
+            valid = nodes("And", valid, nodes("LessOrEqual", value, 1.0 + LARGEST_EXCESS))
         value = two_columns(nodes, value, from_logits=formula.from_logits)
-    valid = nodes("And", without_nan, can_be_adjusted(nodes, formula, value))
+    valid = nodes("And", valid, can_be_adjusted(nodes, formula, value))
     value = nodes("Where", valid, add_formula(nodes, formula, value), np.nan)
     if formula.one_column:
         value = nodes.along("Squeeze", nodes.columns(value, [1]))
@@ -81,4 +83,4 @@ def add_rows(nodes: Nodes, formula: Formula, rows: str, dtype: str) -> str:
     if formula.pins_zeros:  # a probability above 0 must not become 0
         smallest = float(np.finfo(np.float32).smallest_normal)
         value = nodes("Where", nodes("Greater", value, 0.0), nodes("Max", value, smallest), value)
-    return nodes("Cast", value, to=single)
+    return nodes("Cast", value, to=FLOAT)

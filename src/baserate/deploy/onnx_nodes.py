@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+DOUBLE, FLOAT, INT64, STRING = 11, 1, 7, 8
+"""The numbers of types in ``onnx.TensorProto``, with which ``Cast`` names them."""
+
 _AXES_AS_INPUT = {"ReduceSum": 13, "Unsqueeze": 13, "Squeeze": 13, "ReduceMax": 18, "ReduceMin": 18}
 """The version from which the axes of an operator are an input and not an attribute."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from baserate.deploy.formula import LARGEST_EXCESS, TINY, Formula
-from baserate.deploy.row_maps import Isotonic, PowerRoot, Projection, Reweighting, Sphere, Translation
+from baserate.deploy.formula import TINY, Formula
+from baserate.deploy.language import Language, allowed_numbers, input_name
+from baserate.deploy.row_maps import PowerRoot, Reweighting
+from baserate.inputs.vectors import LARGEST_EXCESS
 
 _CHECK = '''
 
@@ -12,51 +14,13 @@ def check():
     for row, wanted in TESTS:
         found = adjust(row)
         pairs = zip(found, wanted) if isinstance(wanted, list) else [(found, wanted)]
-        assert all(abs(a - b) < 1e-12 for a, b in pairs), (row, found, wanted)
+        if not all(abs(a - b) < 1e-12 for a, b in pairs):
+            raise AssertionError((row, found, wanted))
 
 
 if __name__ == "__main__":
     check()
 '''
-
-
-def function(formula: Formula, constants: dict[str, str], tests: str) -> str:
-    """The source code of the function ``adjust(row)``.
-
-    Parameters
-    ----------
-    formula : Formula
-    constants : dict
-        The numbers of the formula, by their names.
-    tests : str
-        A list of pairs: a row, and what the function returns for it.
-    """
-    what = _what(formula)
-    body = [*_reading(formula), *_formula(formula), *_ending(formula)]
-    lines = [
-        f'"""Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate."""',
-        "",
-        "import math",
-        "",
-        *(f"{name} = {value}" for name, value in constants.items()),
-        "",
-        "",
-        "def adjust(row):",
-        f'    """The adjusted probabilities of a row of {what}, in the order of CLASSES."""'
-        if not formula.one_column
-        else f'    """The adjusted probability of the second of CLASSES, from its {what}."""',
-        *(f"    {line}" for line in body),
-        "",
-        "",
-        f"TESTS = {tests}",
-    ]
-    return "\n".join(lines) + _CHECK
-
-
-def _what(formula: Formula) -> str:
-    if formula.one_column:
-        return "log odds" if formula.from_logits else "predicted probability"
-    return "logits" if formula.from_logits else "probabilities"
 
 
 def _reading(formula: Formula) -> list[str]:
@@ -66,11 +30,18 @@ def _reading(formula: Formula) -> list[str]:
         pair = "[min(-row, 0.0), min(row, 0.0)]" if formula.from_logits else "[1.0 - min(row, 1.0), min(row, 1.0)]"
         lines.append(f"row = {pair}")
     lines += _check_of_classes(formula)
-    if formula.from_logits and isinstance(formula.row_map, Reweighting) and not formula.smoothing:
+    if formula.shifts_logits:
         return [*lines, "logs = [row[j] for j in KEPT]"]
     if formula.from_logits:
-        lines += ["top = max(row)", "row = [math.exp(value - top) for value in row]"]
-    lines += ["total = sum(row)", "p = [value / total for value in row]"]
+        lines += ["top = max(row)", "e = [math.exp(value - top) for value in row]", "total = sum(e)"]
+        lines += ["p = [value / total for value in e]"]
+    else:
+        lines += ["total = sum(row)"]
+        if not formula.one_column:
+            lines += ["if total == math.inf:", '    raise ValueError(f"the sum of the row {row} is too large")']
+        lines += ["p = [value / total for value in row]"]
+    if formula.lifts_probabilities:
+        lines.append(f"p = [max(value, {TINY!r}) if logit > -math.inf else 0.0 for value, logit in zip(p, row)]")
     if formula.smoothing:
         lines.append(
             f"p = [(value + {formula.smoothing!r}) / {1.0 + formula.n_classes * formula.smoothing!r} for value in p]"
@@ -82,13 +53,21 @@ def _reading(formula: Formula) -> list[str]:
 
 def _check_of_numbers(formula: Formula) -> list[str]:
     """Lines that refuse rows of another length, and numbers that are not probabilities or logits, such as NaN."""
+    name = input_name(formula)
     if formula.one_column:
         test = "math.isnan(row)" if formula.from_logits else f"not 0 <= row <= {1 + LARGEST_EXCESS!r}"
-        return [f"if {test}:", f'    raise ValueError(f"a row must be a {_what(formula)}, not {{row}}")']
+        return [
+            "[row] = numbers([row])",
+            f"if {test}:",
+            f'    raise ValueError(f"a row must be {allowed_numbers(formula)}, not {{row}}")',
+        ]
     valid = "value < math.inf" if formula.from_logits else "0 <= value < math.inf"
     return [
-        f"if len(row) != len(CLASSES) or not all({valid} for value in row):",
-        f'    raise ValueError(f"a row must have {{len(CLASSES)}} {_what(formula)}, not {{row}}")',
+        "row = numbers(row)",
+        "if len(row) != len(CLASSES):",
+        f'    raise ValueError(f"a row must have {{len(CLASSES)}} {name}, not {{len(row)}}")',
+        f"if not all({valid} for value in row):",
+        f'    raise ValueError(f"a row must contain {allowed_numbers(formula)}, not {{row}}")',
     ]
 
 
@@ -104,39 +83,13 @@ def _ending(formula: Formula) -> list[str]:
     return [*lines, "return adjusted[1]" if formula.one_column else "return adjusted"]
 
 
-def _formula(formula: Formula) -> list[str]:
-    """Lines that make ``a``, the adjusted probabilities of the kept classes."""
-    row_map = formula.row_map
-    match row_map:
-        case Reweighting():
-            return [
-                *(
-                    _LEVELS.format(values="logs", possible="log > -math.inf").split("\n")
-                    if row_map.levels is not None
-                    else []
-                ),
-                "x = [log + by for log, by in zip(logs, SHIFT)]",
-                "top = max(x)",
-                "e = [math.exp(value - top) for value in x]",
-                "total = sum(e)",
-                f"a = [max(value / total, {TINY!r}) if log > -math.inf else 0.0 for value, log in zip(e, x)]",
-            ]
-        case Translation():
-            return ["a = [value + by for value, by in zip(p, OFFSET)]"]
-        case Projection():
-            return _PROJECTION.split("\n")
-        case Sphere():
-            return (_SPHERE if row_map.bounded else _UNBOUNDED_SPHERE).split("\n")
-        case Isotonic():
-            return _ISOTONIC.split("\n")
-        case PowerRoot():
-            return _power(row_map)
-    raise AssertionError(row_map)  # to_code has refused others
+def _highest_level(values: str) -> list[str]:
+    """Lines that leave out classes below the highest level that a row has."""
+    return [
+        f"top = max(level for level, log in zip(LEVELS, {values}) if log > -math.inf)",
+        f"{values} = [log if level == top else -math.inf for level, log in zip(LEVELS, {values})]",
+    ]
 
-
-_LEVELS = """\
-top = max(level for level, log in zip(LEVELS, {values}) if {possible})
-{values} = [log if level == top else -math.inf for level, log in zip(LEVELS, {values})]"""
 
 _PROJECTION = """\
 z = [p[j] + by for j, by in zip(KEPT, OFFSET)]
@@ -152,13 +105,28 @@ a = [max(value + theta * width, 0.0) for value, width in zip(z, SPREAD)]
 total = sum(a)
 a = [value / total for value in a]"""
 
+_NUMBERS = '''\
+def numbers(row):
+    """The numbers of a row, as a list."""
+    try:
+        if isinstance(row, (dict, set)):
+            raise TypeError
+        return [float(0.0 + value) for value in row]
+    except OverflowError:
+        raise ValueError(f"the row {row!r} has a number that is too large") from None
+    except (TypeError, ValueError):
+        raise ValueError(f"a row must be a list of numbers in the order of CLASSES, not {row!r}") from None'''
+
 _UNBOUNDED_SPHERE = """\
 norm = math.sqrt(sum(value * value for value in p))
 x = [p[j] / norm + by for j, by in zip(KEPT, SHIFT)]
 mean = sum(x) / len(x)
-theta = math.sqrt((1.0 - sum((value - mean) ** 2 for value in x)) / len(x))
-u = [value - mean + theta for value in x]
-a = [value / sum(u) for value in u]"""
+rest = 1.0 - sum((value - mean) ** 2 for value in x)
+if not rest > 0:
+    raise ValueError(f"the row {row} has no unbounded adjustment by this shift")
+u = [value - mean + math.sqrt(rest / len(x)) for value in x]
+total = sum(u)
+a = [value / total for value in u]"""
 
 _SPHERE = """\
 norm = math.sqrt(sum(value * value for value in p))
@@ -182,31 +150,75 @@ edges = [0.0] + [min(max(mean, 0.0), 1.0) for mean, _, size in blocks for _ in r
 a = [high - low for low, high in zip(edges, edges[1:])]"""
 
 
-def _power(row_map: PowerRoot) -> list[str]:
-    """Bisection on the largest entry. Near beta = 1, expm1 and log1p keep the digits that powers would lose."""
-    beta, b = row_map.beta, row_map.beta - 1.0
-    if abs(b) < 0.1:
-        link = (
-            f"{beta / b!r} * math.expm1({b!r} * math.log(q)) if q > 0 else {'-math.inf' if b < 0 else repr(-beta / b)}"
-        )
-        inverse = f"math.exp(math.log1p(y) / {b!r}) if y > -1 else {'math.inf' if b < 0 else '0.0'}"
-    else:
-        link = f"{beta / b!r} * q ** {b!r} if q > 0 else {'-math.inf' if b < 0 else '0.0'}"
-        inverse = f"y ** {1.0 / b!r} if y > 0 else 0.0"
-    lines = [f"link = lambda q: {link}", f"inverse = lambda y: {inverse}"]
-    lines += ["links = [link(p[j]) for j in KEPT]"]
-    if row_map.levels is not None:
-        lines += _LEVELS.format(values="links", possible="log > -math.inf").split("\n")
-    return [
-        *lines,
-        "x = [value + by for value, by in zip(links, SHIFT)]",
-        "gap = [value - max(x) for value in x]",
-        "low, high = 1.0 / len(x), 1.0",
-        "for _ in range(60):",
-        "    middle = (low + high) / 2.0",
-        f"    total = sum(inverse({b / beta!r} * (link(middle) + d)) if d > -math.inf else 0.0 for d in gap)",
-        "    low, high = (middle, high) if total < 1.0 else (low, middle)",
-        f"a = [inverse({b / beta!r} * (link(high) + d)) if d > -math.inf else 0.0 for d in gap]",
-        "total = sum(a)",
-        "a = [value / total for value in a]",
-    ]
+class Python(Language):
+    """Python."""
+
+    translation = "a = [value + by for value, by in zip(p, OFFSET)]"
+    projection = _PROJECTION
+    sphere = _SPHERE
+    unbounded_sphere = _UNBOUNDED_SPHERE
+    isotonic = _ISOTONIC
+
+    def function(self, formula: Formula, constants: dict[str, str], tests: str) -> str:
+        what = input_name(formula)
+        body = [*_reading(formula), *self.adjusted(formula), *_ending(formula)]
+        lines = [
+            f'"""Class probabilities, adjusted by a fixed shift for {formula.loss}. Written by baserate."""',
+            "",
+            "import math",
+            "",
+            *(f"{name} = {value}" for name, value in constants.items()),
+            "",
+            "",
+            _NUMBERS,
+            "",
+            "",
+            "def adjust(row):",
+            f'    """The adjusted probabilities of a row of {what}, in the order of CLASSES."""'
+            if not formula.one_column
+            else f'    """The adjusted probability of the second of CLASSES, from its {what}."""',
+            *(f"    {line}" for line in body),
+            "",
+            "",
+            f"TESTS = {tests}",
+        ]
+        return "\n".join(lines) + _CHECK
+
+    def reweighting(self, row_map: Reweighting) -> list[str]:
+        return [
+            *(_highest_level("logs") if row_map.levels is not None else []),
+            "x = [log + by for log, by in zip(logs, SHIFT)]",
+            "top = max(x)",
+            "e = [math.exp(value - top) for value in x]",
+            "total = sum(e)",
+            f"a = [max(value / total, {TINY!r}) if log > -math.inf else 0.0 for value, log in zip(e, x)]",
+        ]
+
+    def power_root(self, row_map: PowerRoot) -> list[str]:
+        beta, b = row_map.beta, row_map.beta - 1.0
+        if abs(b) < 0.1:
+            at_zero = "-math.inf" if b < 0 else repr(-beta / b)
+            link = f"{beta / b!r} * math.expm1({b!r} * math.log(q)) if q > 0 else {at_zero}"
+            inverse = f"math.exp(math.log1p(y) / {b!r}) if y > -1 else {'math.inf' if b < 0 else '0.0'}"
+        else:
+            link = f"{beta / b!r} * q ** {b!r} if q > 0 else {'-math.inf' if b < 0 else '0.0'}"
+            inverse = f"y ** {1.0 / b!r} if y > 0 else 0.0"
+        lines = [f"link = lambda q: {link}", f"inverse = lambda y: {inverse}"]
+        lines += ["links = [link(p[j]) for j in KEPT]"]
+        if row_map.levels is not None:
+            lines += _highest_level("links")
+        return [
+            *lines,
+            "x = [value + by for value, by in zip(links, SHIFT)]",
+            "gap = [value - max(x) for value in x]",
+            "low, high = 1.0 / len(x), 1.0",
+            "for _ in range(60):",
+            "    middle = (low + high) / 2.0",
+            f"    total = sum(inverse({b / beta!r} * (link(middle) + d)) if d > -math.inf else 0.0 for d in gap)",
+            "    low, high = (middle, high) if total < 1.0 else (low, middle)",
+            f"a = [inverse({b / beta!r} * (link(high) + d)) if d > -math.inf else 0.0 for d in gap]",
+            "total = sum(a)",
+            f"a = [max(value / total, {TINY!r}) if d > -math.inf else 0.0 for value, d in zip(a, gap)]"
+            if beta <= 1
+            else "a = [value / total for value in a]",
+        ]

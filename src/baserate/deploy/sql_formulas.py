@@ -78,12 +78,21 @@ def adjusted_classes(
         if formula.from_logits or formula.smoothing:
             values = _probabilities(query, formula, values)
         adjusted = _by_weights(query, row_map, values, given)
+    elif formula.needs_kept:  # only one class has a rate above 0, and it gets everything
+        adjusted = [_all_for(values[formula.kept[0]], values, formula)]
     else:
         p = _probabilities(query, formula, values)
         adjusted = _by_offsets(query, row_map, p, [p[j] for j in formula.kept], given)
     adjusted = query.add_columns("a", adjusted)
     of_class = dict(zip(formula.kept.tolist(), adjusted, strict=True))
     return [of_class.get(j, f"{_ZERO} * {adjusted[0]}") for j in range(formula.n_classes)]
+
+
+def _all_for(kept: str, values: Sequence[str], formula: Formula) -> str:
+    """1 for a class that gets everything, or NULL if it has probability 0, which remains 0."""
+    anything_null = f"{_ZERO} * ({total([_finite(value) for value in values])})"
+    least = number(_NO_LOG) if formula.from_logits else "0"
+    return f"CASE WHEN {kept} > {least} THEN {_ONE} + {anything_null} END"
 
 
 def columns_read(query: Query) -> dict[str, str]:
@@ -111,10 +120,14 @@ def _positive(value: str, otherwise: str) -> str:
 
 def _probabilities(query: Query, formula: Formula, values: Sequence[str]) -> list[str]:
     """The probabilities of all classes, which sum to 1, after smoothing."""
-    if formula.from_logits:
-        values, _ = _exponentials(query, values)
-    denominator = query.add_column("sum", f"NULLIF({total(values)}, {_ZERO})")
-    p = [f"{value} / {denominator}" for value in values]
+    powers = _exponentials(query, values)[0] if formula.from_logits else values
+    denominator = query.add_column("sum", f"NULLIF({total(powers)}, {_ZERO})")
+    p = [f"{value} / {denominator}" for value in powers]
+    if formula.lifts_probabilities:
+        p = [
+            f"CASE WHEN {logit} > {number(_NO_LOG)} AND {value} < {number(TINY)} THEN {number(TINY)} ELSE {value} END"
+            for logit, value in zip(values, p, strict=True)
+        ]
     if formula.smoothing:
         scale = number(1.0 + formula.n_classes * formula.smoothing)
         p = [f"({value} + {number(formula.smoothing)}) / {scale}" for value in p]
@@ -159,11 +172,11 @@ def _by_weights(query: Query, row_map: Reweighting, p: Sequence[str], given: Seq
 
 def _by_logs(query: Query, formula: Formula, row_map: Reweighting, values: Sequence[str]) -> list[str]:
     """The same with logarithms, for shifts of any size, and for limits of infinite shifts."""
-    if formula.smoothing:
+    if not formula.shifts_logits and (formula.from_logits or formula.smoothing):
         values = _probabilities(query, formula, values)
     anything_null = query.add_column("sum", f"{_ZERO} * ({total([_finite(value) for value in values])})")
     kept = [values[j] for j in formula.kept]
-    if formula.from_logits and not formula.smoothing:
+    if formula.shifts_logits:
         possible = [f"{value} > {number(_NO_LOG)}" for value in kept]
         logs = kept
     else:

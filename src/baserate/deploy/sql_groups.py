@@ -11,7 +11,8 @@ import numpy as np
 from baserate.deploy.formula import Formula
 from baserate.deploy.row_maps import Projection, Reweighting, Translation, row_map_of
 from baserate.deploy.sql_formulas import WIDEST_RANGE
-from baserate.deploy.sql_names import checked_names, identifier, literal, number, table_name
+from baserate.deploy.sql_names import checked_names, identifier, literal, number, table_name, table_parts
+from baserate.deploy.sql_query import unused_name
 from baserate.errors import BadGroups, BadLoss, BadOption, Option
 from baserate.inputs.group_labels import Label, quoted_group
 from baserate.inputs.validation import quoted_name
@@ -21,6 +22,7 @@ from baserate.result.groups import MarginResult
 from baserate.support.arrays import FloatArray
 
 _UNSEEN, _SHIFT_TABLE = Option("unseen"), Option("shift_table")
+_TABLE, _COLUMN = "baserate_shifts", "baserate_"
 _EXCLUDED = -1e30  # The offset of a class that a group must not have.
 _POSSIBLE = "Rates per group can be exported to SQL for Log, Brier and WeightedBrier"
 _AT_ONCE = 400  # SELECTs in one UNION ALL; SQLite allows 500.
@@ -55,6 +57,11 @@ class ShiftTables:
         """The joins of the rows with the tables."""
         return " ".join(one.join() for one in self.margins)
 
+    @property
+    def keys(self) -> list[str]:
+        """The columns that define the groups of any margin, each once."""
+        return list(dict.fromkeys(key for one in self.margins for key in one.keys))
+
     def numbers(self) -> dict[str, str]:
         """The number of each class, as an expression."""
         operator = " * " if self.product else " + "
@@ -86,12 +93,17 @@ class MarginTable:
     values: FloatArray
     default: FloatArray | None
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of the columns with numbers, with which no key begins."""
+        return unused_name(_COLUMN, "\n".join(self.keys))
+
     def select(self) -> str:
         """The rows of the table. Not VALUES, which some databases do not have or do not let name its columns."""
         rows = []
         for label, values in zip(self.labels, self.values, strict=True):
             fields = [f"{literal(value)} AS {identifier(key)}" for key, value in zip(self.keys, label, strict=True)]
-            fields += [f"{number(value)} AS {identifier(f'baserate_{j}')}" for j, value in enumerate(values)]
+            fields += [f"{number(value)} AS {identifier(f'{self.prefix}{j}')}" for j, value in enumerate(values)]
             rows.append(f"SELECT {', '.join(fields)}")
         if len(rows) <= _AT_ONCE:
             return " UNION ALL ".join(rows)
@@ -105,11 +117,11 @@ class MarginTable:
 
     def number(self, j: int) -> str:
         """The number of a class for the group of a row."""
-        column = f"{self.alias}.{identifier(f'baserate_{j}')}"
+        column = f"{self.alias}.{identifier(f'{self.prefix}{j}')}"
         return column if self.default is None else f"COALESCE({column}, {number(self.default[j])})"
 
 
-def shift_tables(result: GroupedResult, unseen: str, shift_table: Any) -> ShiftTables:
+def shift_tables(result: GroupedResult, unseen: str, shift_table: Any, table: Sequence[str]) -> ShiftTables:
     """The tables of a result with groups.
 
     Parameters
@@ -119,6 +131,8 @@ def shift_tables(result: GroupedResult, unseen: str, shift_table: Any) -> ShiftT
         What rows of groups that were not there in the fit become: NULL, or they get the mean shift of all groups.
     shift_table : str or list of str, optional
         Name of the tables; that of a second margin ends in "_2".
+    table : list of str
+        The parts of the name of the table with the predictions.
     """
     if unseen not in ("null", "pooled"):
         raise BadOption(f"{_UNSEEN} must be 'null' or 'pooled', not {quoted_name(unseen)}", options=[_UNSEEN])
@@ -137,26 +151,41 @@ def shift_tables(result: GroupedResult, unseen: str, shift_table: Any) -> ShiftT
             f"{short_name(result.loss)}"
         )
     product = isinstance(formula.row_map, Reweighting)
-    tables = [_table(result, i, margin, unseen, shift_table) for i, margin in enumerate(margins)]
+    names = _names(shift_table, table, len(margins))
+    tables = [
+        _table(result, i, margin, unseen, name) for i, (margin, name) in enumerate(zip(margins, names, strict=True))
+    ]
     if product:
         _check_range(margins)
     return ShiftTables(formula, tables, product)
 
 
-def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, shift_table: Any) -> MarginTable:
-    given = "baserate_shifts" if shift_table is None else shift_table
-    parts = [given] if isinstance(given, str) else list(given)
-    parts = parts[0].split(".") if isinstance(given, str) else parts
-    parts[-1:] = [f"{part}_{i + 1}" if i else part for part in parts[-1:]]
+def _names(shift_table: Any, table: Sequence[str], n_margins: int) -> list[str]:
+    """The names of the tables of shifts, quoted. None of them is the name of the table with the predictions."""
+    own = [unused_name(_TABLE, "\n".join(table))] if shift_table is None else table_parts(shift_table, _SHIFT_TABLE)
+    names = [[*own[:-1], f"{own[-1]}_{i + 1}" if i else own[-1]] for i in range(n_margins)]
+    # "main.t" and "t" may be one table, so names are compared from their ends.
+    for name in names:
+        n = min(len(name), len(table))
+        if [part.lower() for part in name[-n:]] == [part.lower() for part in table[-n:]]:
+            raise BadOption(
+                f"{_SHIFT_TABLE} would create the table {quoted_name('.'.join(name))}, but this is the table with the "
+                "predictions; choose another name",
+                options=[_SHIFT_TABLE],
+            )
+    return [table_name(name) for name in names]
+
+
+def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, name: str) -> MarginTable:
     shift, labels, default = margin.centred_shift, list(margin.labels), None
     if labels and margin.keys and None in labels[-1]:  # rows that are not in the table of rates
         shift, labels, default = shift[:-1], labels[:-1], shift[-1:]
     elif unseen == "pooled":
         default = margin.pooled_shift[None]
     return MarginTable(
-        name=table_name(parts),
+        name=name,
         alias=f"g{i + 1}",
-        keys=checked_names(margin.keys, Option("columns")),
+        keys=checked_names(margin.keys, "a column with groups"),
         labels=labels,
         values=_numbers(result, shift),
         default=None if default is None else _numbers(result, default)[0],

@@ -9,12 +9,14 @@ from typing import Any
 
 from baserate.errors import BadOption, BadProbabilities, Option
 from baserate.inputs.columns import COLUMN_LIST, as_names
-from baserate.inputs.validation import quoted, quoted_name
+from baserate.inputs.validation import quoted, quoted_name, suggestion
 from baserate.result.record import Result
 from baserate.support.numbers import counted
 
 COLUMNS, TABLE, DIALECT, KEEP = Option("columns"), Option("table"), Option("dialect"), Option("keep")
 KEEP_LIST = Option("keep", "[...]")
+
+_OTHER_NAMES = {"postgresql": "postgres", "sqlserver": "tsql", "mssql": "tsql", "mariadb": "mysql"}
 
 REPLACING = frozenset({"bigquery", "clickhouse", "duckdb", "snowflake"})
 """Dialects with ``SELECT * EXCEPT (...) REPLACE (...)``, which keeps all columns in their places."""
@@ -46,14 +48,7 @@ def column_names(result: Result, columns: str | Sequence[Any] | None) -> list[st
             f"{COLUMNS} has {counted(len(names), 'name')}, {quoted(names)}, but the adjustment has {k} classes",
             options=[COLUMNS],
         )
-    checked = checked_names(names, COLUMNS)
-    if len({name.lower() for name in checked}) < len(checked):
-        raise BadOption(
-            f"{COLUMNS} has names that differ only in case, {quoted(checked)}, which most databases do not "
-            "distinguish; rename one",
-            options=[COLUMNS],
-        )
-    return checked
+    return checked_names(names, COLUMNS)
 
 
 def _matching(pattern: str, result: Result) -> list[str]:
@@ -71,30 +66,64 @@ def _matching(pattern: str, result: Result) -> list[str]:
     return [pattern.replace("*", str(name)) for name in classes]
 
 
-def checked_names(names: Iterable[Any], option: Option) -> list[str]:
-    """Names as text, if a database can have them."""
+def checked_names(names: Iterable[Any], what: str | Option) -> list[str]:
+    """Names as text, if a database can have them; ``what`` has the names, for messages."""
     checked = [str(name) for name in names]
     for name in checked:
         if not name or "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
             raise BadOption(
-                f"{option} has the name {quoted_name(name)}, which cannot be the name of a column or table",
-                options=[option],
+                f"{what} has the name {quoted_name(name)}, which no database accepts as a name",
+                options=[what] if isinstance(what, Option) else [],
             )
     return checked
 
 
-def table_name(table: Any) -> str:
-    """A table, as quoted names separated by dots. Text is split at its dots; a list has one entry per part."""
+def table_parts(table: Any, option: Option = TABLE) -> list[str]:
+    """The parts of the name of a table. Text is split at its dots; a list has one entry per part."""
     if isinstance(table, str):
         parts = table.split(".")
     elif isinstance(table, (list, tuple)) and all(isinstance(part, str) for part in table) and table:
         parts = list(table)
     else:
         raise BadOption(
-            f"{TABLE} must be the name of a table, or a list such as ['schema', 'table'], not {quoted_name(table)}",
-            options=[TABLE],
+            f"{option} must be the name of a table, or a list such as ['schema', 'table'], not {quoted_name(table)}",
+            options=[option],
         )
-    return ".".join(map(identifier, checked_names(parts, TABLE)))
+    return checked_names(parts, option)
+
+
+def table_name(parts: Sequence[str]) -> str:
+    """A table, as quoted names separated by dots."""
+    return ".".join(map(identifier, parts))
+
+
+def check_distinct(columns: Sequence[str], keep: Sequence[str] | None, keys: Sequence[str]) -> None:
+    """Raise if two columns of the result, or of a table of shifts, have one name; ``keys`` are those of the groups."""
+    _check_case(columns, "columns", [COLUMNS])
+    _check_case(keep or (), "keep", [KEEP])
+    _check_case(keys, "the rates by group", [])
+    own = {name.lower() for name in columns}
+    if both := [name for name in keep or () if name.lower() in own]:
+        raise BadOption(
+            f"{KEEP} names {quoted(both)}, but the columns with probabilities are always there; leave them out",
+            options=[KEEP],
+        )
+    if both := [name for name in keys if name.lower() in own]:
+        raise BadOption(
+            f"{COLUMNS} names {quoted(both)}, but this column has the groups; pass the columns with probabilities",
+            options=[COLUMNS],
+        )
+
+
+def _check_case(names: Sequence[str], what: str, options: Sequence[Option]) -> None:
+    if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:  # such as 1 and "1"
+        raise BadOption(f"{what} has the name {quoted_name(repeated[0])} more than once", options=options)
+    if len({name.lower() for name in names}) < len(names):
+        raise BadOption(
+            f"{what} has names that differ only in case, {quoted(names)}, which most databases do not distinguish; "
+            "rename one",
+            options=options,
+        )
 
 
 def checked_dialect(dialect: Any) -> str:
@@ -104,9 +133,13 @@ def checked_dialect(dialect: Any) -> str:
     except ImportError:
         raise ImportError('SQL needs sqlglot: pip install "baserate[sql]"') from None
     known = sorted(one.value for one in sqlglot.Dialects if one.value)
-    name = {"postgresql": "postgres", "sqlserver": "tsql", "mssql": "tsql", "mariadb": "mysql"}.get(dialect, dialect)
+    name = _OTHER_NAMES.get(dialect, dialect) if isinstance(dialect, str) else None
     if name not in known:
-        raise BadOption(f"{DIALECT} must be one of {', '.join(known)}, not {quoted_name(dialect)}", options=[DIALECT])
+        raise BadOption(
+            f"{DIALECT} must be one of {', '.join(known)}, not {quoted_name(dialect)}"
+            f"{suggestion(dialect, [*known, *_OTHER_NAMES])}",
+            options=[DIALECT],
+        )
     return str(name)
 
 

@@ -6,15 +6,24 @@ some databases take a name in an expression for the new column of this name.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from baserate.deploy.sql_names import EXCEPTING, KEEP_LIST, REPLACING, identifier
 from baserate.errors import BadOption
 
-_LEVEL = "baserate_level_"
+_PREFIX, _LEVEL = "baserate_", "baserate_level_"
+_DIGITS = 12  # Of the fingerprint in names of columns.
 _SEPARATE = {"postgres": " OFFSET 0", "sqlite": " LIMIT -1", "mysql": " LIMIT 18446744073709551615"}
 """What keeps a database from replacing the columns of a level by their expressions, which would grow exponentially."""
+
+
+def unused_name(name: str, text: str) -> str:
+    """A name that does not occur in a text, such as that of a table: ``name``, or with underscores at its end."""
+    while name in text.lower():
+        name += "_"
+    return name
 
 
 @dataclass
@@ -52,6 +61,8 @@ class Query:
                 options=[KEEP_LIST],
             )
         self._taken = {name.lower() for name in [*self.columns, *(self.keep or [])]}
+        self._prefix = _PREFIX if self.keep is not None else f"{_PREFIX}{self._fingerprint()}_"
+        self._level = unused_name(_LEVEL, self.source)
 
     def add_level(self, expressions: Mapping[str, str]) -> list[str]:
         """Add columns, and return their names as they are used in further levels.
@@ -80,11 +91,19 @@ class Query:
         return _SEPARATE.get(self.dialect, "")
 
     def _helper_name(self, name: str) -> str:
-        name = f"baserate_{name}"
+        name = f"{self._prefix}{name}"
         while name.lower() in self._taken:
             name += "_"
         self._taken.add(name.lower())
         return name
+
+    def _fingerprint(self) -> str:
+        """Digits for names that no column of the table has by accident.
+
+        ``SELECT *`` reads columns that are not known here, and DuckDB takes the first of two columns with one name.
+        """
+        of = repr([*self.columns, self.source, *self.before])
+        return hashlib.sha256(of.encode()).hexdigest()[:_DIGITS]
 
     def _all_columns(self) -> list[str]:
         if self.keep is None:
@@ -96,14 +115,14 @@ class Query:
     @property
     def _last(self) -> str:
         """What the next level selects from."""
-        return f"{_LEVEL}{len(self._levels)}" if self._levels else self.source
+        return f"{self._level}{len(self._levels)}" if self._levels else self.source
 
     def result(self, adjusted: Iterable[str]) -> str:
         """The whole query, with an expression for each column with probabilities."""
         new = [f"{text} AS {identifier(name)}" for name, text in zip(self.columns, adjusted, strict=True)]
         # SQLite joins a level with the one below unless both have a limit.
         end = self._separate if self.dialect == "sqlite" else ""
-        levels = [*self.before, *(f"{_LEVEL}{i} AS ({level})" for i, level in enumerate(self._levels, 1))]
+        levels = [*self.before, *(f"{self._level}{i} AS ({level})" for i, level in enumerate(self._levels, 1))]
         return f"WITH {', '.join(levels)} SELECT {self._selected(new)} FROM {self._last}{end}"
 
     def _selected(self, new: Sequence[str]) -> str:

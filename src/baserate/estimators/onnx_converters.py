@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike
 
 from baserate.deploy.formula import Formula, formula_for_all_rows
 from baserate.deploy.onnx_model import add_rows
-from baserate.deploy.onnx_nodes import Nodes
+from baserate.deploy.onnx_nodes import DOUBLE, INT64, STRING, Nodes
 from baserate.errors import BadOption
 from baserate.estimators.adjusted_classifier import AdjustedClassifier
 from baserate.estimators.adjuster import Adjuster
 from baserate.estimators.frozen import estimator_name
-
-_DOUBLE, _FLOAT, _INT64, _STRING = 11, 1, 7, 8  # The numbers of the types in TensorProto.
 
 
 def register_onnx_converters() -> None:
@@ -49,7 +47,7 @@ class ContainerNodes(Nodes):
     def constant(self, values: ArrayLike, dtype: Any = np.float64) -> str:
         array = np.asarray(values, dtype=dtype)
         name = str(self._scope.get_unique_variable_name("constant"))
-        kind = _INT64 if array.dtype == np.int64 else _DOUBLE
+        kind = INT64 if array.dtype == np.int64 else DOUBLE
         self._container.add_initializer(name, kind, list(array.shape), array.ravel().tolist())
         return name
 
@@ -128,8 +126,8 @@ def _add_labels(nodes: ContainerNodes, scope: Any, container: Any, classes: Any,
     best = nodes.add("ArgMax", [adjusted], axis=1, keepdims=0)[0]
     name = str(scope.get_unique_variable_name("classes"))
     if classes.dtype.kind in "iub":
-        container.add_initializer(name, _INT64, [len(classes)], classes.astype(np.int64).tolist())
+        container.add_initializer(name, INT64, [len(classes)], classes.astype(np.int64).tolist())
     else:
-        container.add_initializer(name, _STRING, [len(classes)], [str(one).encode() for one in classes])
+        container.add_initializer(name, STRING, [len(classes)], [str(one).encode() for one in classes])
     node = scope.get_unique_operator_name("Gather")
     container.add_node("Gather", [name, best], [label], op_version=nodes.opset, name=node, axis=0)
