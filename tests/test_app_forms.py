@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from app_support import CLASSES, animals
 
 import baserate as br
+from baserate.app.extra_files import check_commas
+from baserate.app.file_names import made_from, safe_name
 from baserate.app.forms import Entry, parse_number, parse_share, rates_text
-from baserate.app.recognition import Roles, preview, recognise
-from baserate.app.uploads import readable, safe_name
+from baserate.app.recognition import Roles, check_rows, preview, recognise
+from baserate.app.uploads import readable
 from baserate.app.wording import on_page
 from baserate.errors import BadRates
 
@@ -29,6 +33,10 @@ from baserate.errors import BadRates
         ("1,234.5", "1234.5"),
         ("1\u202f234,5", "1234.5"),
         ("0", "0"),
+        ("\u0661\u0662\u066b\u0665\u066a", "12.5"),
+        ("\u06f2\u06f0", "20"),
+        ("\u0967\u0968.\u096b", "12.5"),
+        ("\u0662\u066c\u0660\u0660\u0660\u066b\u0665", "2000.5"),
     ],
 )
 def test_numbers_of_all_locales_are_understood(text: str, number: str) -> None:
@@ -40,7 +48,7 @@ def test_counts_may_have_separators(text: str, count: int) -> None:
     assert parse_number(text, whole=True) == count
 
 
-@pytest.mark.parametrize("text", ["abc", "1,2,3", "nan", "inf", "1e", "--1", "/etc/passwd"])
+@pytest.mark.parametrize("text", ["abc", "1,2,3", "nan", "inf", "1e", "--1", "1_0", "/etc/passwd"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(BadRates):
         parse_number(text)
@@ -64,11 +72,12 @@ def text_of(kind: str, entries: dict[str, Any], **options: Any) -> Any:
     ("kind", "entries", "expected", "rates"),
     [
         ("number", {"cat": "20", "dog": "30", "owl": "50"}, "cat=0.2,dog=0.3,owl=0.5", br.Rates.exact([0.2, 0.3, 0.5])),
+        ("number", {"owl": "0,05"}, "owl=0.0005", br.Rates.between({"owl": 0.0005}, {"owl": 0.0005})),
         ("number", {"owl": "7"}, "owl=0.07", br.Rates.between({"owl": 0.07}, {"owl": 0.07})),
         ("range", {"owl": ("1", "3")}, "owl=0.01..0.03", br.Rates.between({"owl": 0.01}, {"owl": 0.03})),
         ("range", {"owl": ("", "3")}, "owl=0..0.03", br.Rates.between({"owl": 0.0}, {"owl": 0.03})),
         ("counts", {"cat": "12", "dog": "88"}, "counts:cat=12,dog=88,owl=0", br.Rates.from_counts([12, 88, 0])),
-        ("population", {"cat": "20", "dog": "80"}, "population:cat=0.2,dog=0.8", None),
+        ("population", {"cat": "20", "dog": "30"}, "population:cat=0.2,dog=0.3,owl=0.5", None),
     ],
 )
 def test_entries_are_the_text_of_an_option(kind: str, entries: dict[str, Any], expected: str, rates: Any) -> None:
@@ -107,6 +116,11 @@ def test_names_that_cannot_be_typed_go_to_a_file(name: str, tmp_path: Path) -> N
         ("range", {"cat": ("30", "20")}, "lower bound is above"),
         ("number", {"cow": "20"}, "no class 'cow'"),
         ("counts", {"cat": "1,5"}, "not a number of cases"),
+        ("counts", {"cat": "-3"}, "not a number of cases"),
+        ("number", {"cat": "150 %"}, "'cat': 150 % is not between 0 and 100 %"),
+        ("population", {"cat": "5"}, "2 are missing, such as 'dog'"),
+        ("population", {"cat": "-5"}, "'cat': -5 % is not between 0 and 100 %"),
+        ("number", {"cat": "0.2", "dog": "0.3", "owl": "0.5"}, "Enter percentages: 20 for 20 %, not 0.2"),
     ],
 )
 def test_what_is_wrong_is_said(kind: str, entries: dict[str, Any], message: str) -> None:
@@ -137,6 +151,81 @@ def test_columns_are_recognised(tmp_path: Path) -> None:
     assert recognised(text, tmp_path / "f.csv").probabilities == ()
 
 
+def with_entry(value: Any) -> pd.DataFrame:
+    table = animals(60).astype({"p_cat": object})
+    table.loc[5, "p_cat"] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        with_entry(np.nan),
+        with_entry("unknown"),
+        with_entry(-0.2),
+        with_entry(float("inf")),
+        animals(60).assign(p_owl=lambda t: t["p_owl"] * 0.7),
+        animals(60).assign(y=lambda t: t["y"].mask(t.index == 7, "cow")),
+    ],
+    ids=["missing", "text", "negative", "infinite", "other sums", "unknown label"],
+)
+def test_wrong_entries_do_not_change_what_the_columns_are(table: pd.DataFrame, tmp_path: Path) -> None:
+    roles = recognised(table, tmp_path / "a.csv")
+    assert (roles.probabilities, roles.label) == (("p_cat", "p_dog", "p_owl"), "y")
+
+
+def test_percentages_are_divided_by_their_sum(tmp_path: Path) -> None:
+    columns = ["p_cat", "p_dog", "p_owl"]
+    roles = recognised(animals().assign(**(animals()[columns] * 100)), tmp_path / "a.csv")
+    assert roles.probabilities == tuple(columns)
+    assert roles.normalize
+
+
+def test_predicted_classes_are_not_taken_for_probabilities(tmp_path: Path) -> None:
+    table = pd.DataFrame({"pred_class": [0, 1] * 25, "pred_prob": np.linspace(0, 1, 50)})
+    assert recognised(table, tmp_path / "a.csv").probabilities == ("pred_prob",)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_columns_of_arrow_files_are_recognised(stream: bool, tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(animals(), preserve_index=False)
+    write = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with write(tmp_path / "a.arrow", table.schema) as out:
+        out.write_table(table)
+    seen = preview(tmp_path / "a.arrow")
+    assert recognise(seen).probabilities == ("p_cat", "p_dog", "p_owl")
+    assert seen.columns["id"][:2] == ["0000", "0001"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("p_a,p_b\n", "no rows. Choose a file with one row per case"),
+        ("0.3,0.7\n0.2,0.8\n", "The first line of a.csv has numbers, such as 0.3.*Add a line with names"),
+        ("<html><body>Log in</body></html>", "is a web page; export the table as CSV"),
+        ('[{"p_a": 0.3}]', "is JSON; convert it to CSV"),
+        ("%PDF-1.4", "is a PDF; export the table as CSV"),
+    ],
+)
+def test_files_without_a_table_are_refused_with_advice(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(br.BaserateError, match=message):
+        check_rows(preview(tmp_path / "a.csv"))
+
+
+def test_tables_of_rates_with_semicolons_are_refused_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("region;cat\nnorth;0,2\n", encoding="utf-8")
+    with pytest.raises(br.BaserateError, match=r"semicolons or tabs.*Save it with commas"):
+        check_commas(tmp_path / "a.csv")
+
+
+def test_excel_files_are_refused_with_advice(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    with pytest.raises(br.BaserateError, match="is an Excel file; save it as CSV"):
+        preview(tmp_path / "a.xlsx")
+
+
 def test_pattern_is_that_of_the_columns() -> None:
     assert Roles(("p_a", "p_b")).pattern == ("p_", "")
     assert Roles(("prob(a)", "prob(b)")).pattern == ("prob(", ")")
@@ -153,10 +242,31 @@ def test_pattern_is_that_of_the_columns() -> None:
         ("", "predictions.csv"),
         ("a\nb.csv", "a_b.csv"),
         ("-o.csv", "_o.csv"),
+        ("my.data.v2.csv", "my.data.v2.csv"),
+        ("A.2024.CSV.GZ", "A.2024.CSV.GZ"),
+        ("x" * 300 + ".v2.parquet", "x" * 120 + ".parquet"),
     ],
 )
 def test_names_of_uploads_are_names_of_files(given: str, name: str) -> None:
     assert safe_name(given) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "out"),
+    [
+        ("my.data.v2.csv", "my.data.v2-adjusted.csv"),
+        ("a.tsv.gz", "a-adjusted.tsv.gz"),
+        ("run.1.5", "run.1.5-adjusted.csv"),
+        ("a.json", "a-adjusted.csv"),
+        ("a.TXT", "a-adjusted.TXT"),
+    ],
+)
+def test_only_the_suffix_of_a_format_is_taken_off(name: str, out: str) -> None:
+    assert made_from(name, "adjusted", "CSV", ()) == out
+
+
+def test_generated_names_are_not_those_of_other_files() -> None:
+    assert made_from("regions.csv", "changed", "CSV", ["Regions-Changed.csv"]) == "regions-changed-2.csv"
 
 
 def test_sizes_and_messages_are_readable() -> None:
@@ -164,4 +274,11 @@ def test_sizes_and_messages_are_readable() -> None:
     with pytest.raises(br.BaserateError) as caught:
         br.adjust([[0.5, 0.6]], [0.5, 0.5])
     assert "normalize" not in on_page(caught.value)
-    assert "in step 1" in on_page(caught.value)
+    assert "Choose “divide each row by its sum” in step 1" in on_page(caught.value)
+    assert on_page(caught.value).endswith("The first row is row 1.")
+    with pytest.raises(br.BaserateError) as caught:
+        br.adjust([[1.0, 0.0], [0.5, 0.5]], [0.1, 0.9])
+    assert "choose “some probabilities are exactly 0” in step 1" in on_page(caught.value)
+    with pytest.raises(br.BaserateError) as caught:
+        br.adjust([[np.nan, 0.0], [0.5, 0.5]], [0.1, 0.9])
+    assert "Complete this row in your file, or remove it" in on_page(caught.value)

@@ -57,6 +57,11 @@ def uploads(server: Server) -> list[Path]:
     return [path for path in server.temporary.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
+def paths_below(folder: Path) -> set[str]:
+    # Not Path.rglob, which raises an error if a folder is removed meanwhile.
+    return {str(Path(parent, name)) for parent, folders, files in os.walk(folder) for name in [*folders, *files]}
+
+
 def wait_until(is_true: Any, seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not is_true():
@@ -98,14 +103,14 @@ def test_form_and_fetch_of_another_site_do_nothing(server: Server) -> None:
     fetch("URL", {mode: "no-cors"}).then(() => note("sent"), () => note("failed"));
     fetch("URLopen/0", {method: "POST"}).then((r) => r.text()).then(() => note("read"), () => note("refused"));
     </script>""".replace("URL", server.url)
-    before = sorted(server.temporary.rglob("*"))
+    before = paths_below(server.temporary)
     with running_browser() as browser:
         page = browser.new_page()
         page.route("http://evil.test/", lambda route: route.fulfill(body=attack, content_type="text/html"))
         page.goto("http://evil.test/")
         page.wait_for_function("document.title.includes('refused') && document.title.split(' ').length == 3")
         assert " read" not in page.title()
-    assert sorted(server.temporary.rglob("*")) == before
+    assert paths_below(server.temporary) == before
 
 
 def test_paths_outside_are_not_readable(server: Server) -> None:
@@ -169,6 +174,55 @@ def test_an_upload_that_fails_keeps_the_file_that_it_would_replace(server: Serve
     assert post(server, f"{path}/exact", {"kind": "file"})[1]["answer"] == before
 
 
+@pytest.mark.parametrize(
+    ("purpose", "good", "broken", "reason"),
+    [
+        ("rates", b"class,rate\ncat,0.2\ndog,0.3\nowl,0.5\n", b"class,rate\ncat,much\n", "much"),
+        (
+            "rates",
+            b"class,rate\ncat,0.2\ndog,0.3\nowl,0.5\n",
+            b"class,rate\ncat,20\ndog,30\nowl,50\n",
+            "since they sum to 100. Write",
+        ),
+        ("groups", b"region,cat\nnorth,0.2\nsouth,0.3\neast,0.1\n", b"region,cat\nnorth,much\n", "much"),
+        ("validation", animals(50).to_csv(index=False).encode(), b"p_cat,y\n0.5,cat\n", "no column 'p_dog'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["first.csv", "second.csv"])
+def test_a_file_that_is_refused_does_not_replace_an_earlier_one(
+    server: Server, purpose: str, good: bytes, broken: bytes, reason: str, name: str
+) -> None:
+    path, chosen = opened(server), "by=region&rates_kind=rates"
+    assert "name" in json.loads(server.ask(f"{path}/file/{purpose}?name=first.csv&{chosen}", "POST", good)[1])
+    said = json.loads(server.ask(f"{path}/file/{purpose}?name={name}&{chosen}", "POST", broken)[1])["problem"]
+    assert reason in said
+    assert said.endswith("The file first.csv, which you chose before, is still used.")
+    assert "/" not in said
+    (kept,) = server.temporary.rglob("first.csv")
+    assert kept.read_bytes() == good
+    server.ask(f"{path}/close", "POST", "{}")
+
+
+@pytest.mark.parametrize("name", ["regions-changed.csv", "shift.json", "Report.html", "rates.json", "animals.csv"])
+def test_the_input_is_never_overwritten(name: str, tmp_path: Path) -> None:
+    content = animals(60).to_csv(index=False)
+    (tmp_path / name).write_text(content)
+    (tmp_path / "temporary").mkdir()
+    with running_server(tmp_path / "temporary", str(tmp_path / name)) as server:
+        answer = json.loads(server.ask("/open/0", "POST")[1])
+        if name.endswith((".json", ".html")):
+            assert "Give your file another name" in answer["problem"]
+        else:
+            path = answer["url"].removeprefix(f"/{server.token}")
+            table = b"region,cat,dog,owl\nnorth,0.2,0.3,0.5\nsouth,0.3,0.3,0.4\neast,0.3,0.3,0.4\n"
+            for upload in ("regions.csv", name):
+                server.ask(f"{path}/file/groups?name={upload}", "POST", table)
+                changes = {"north": {"cat": "30", "dog": "20", "owl": "50"}}
+                form = {"kind": "groups", "by": "region", "rates_kind": "rates", "group_changes": changes}
+                assert finished(server, post(server, f"{path}/write", form)[1])["state"] == "done"
+    assert (tmp_path / name).read_text() == content
+
+
 def test_estimates_follow_the_validation_file_and_its_rates_are_not_offered_for_others(server: Server) -> None:
     path, form = opened(server), {"kind": "validation", "validation_labels": "y"}
     answers = []
@@ -205,7 +259,7 @@ def test_answers_carry_the_policy(server: Server) -> None:
 
 
 def test_upload_above_the_limit_is_refused_at_once_and_nothing_is_kept(server: Server) -> None:
-    before = sorted(server.temporary.rglob("*"))
+    before = paths_below(server.temporary)
     host, port = server.address
     connection = http.client.HTTPConnection(host, port, timeout=20)
     connection.putrequest("POST", f"/{server.token}/upload?name=big.csv")
@@ -226,11 +280,11 @@ def test_upload_above_the_limit_is_refused_at_once_and_nothing_is_kept(server: S
         assert status == 413
     except (BrokenPipeError, ConnectionResetError):
         pass  # the server has closed the connection
-    wait_until(lambda: sorted(server.temporary.rglob("*")) == before)
+    wait_until(lambda: paths_below(server.temporary) == before)
 
 
 def test_compressed_bombs_are_refused(server: Server) -> None:
-    before = sorted(server.temporary.rglob("*"))
+    before = paths_below(server.temporary)
     packed = io.BytesIO()
     with gzip.open(packed, "wb") as file:
         file.write(b"p_a,p_b\n")
@@ -246,17 +300,17 @@ def test_compressed_bombs_are_refused(server: Server) -> None:
         status, body, _ = server.ask(f"/upload?name={name}", "POST", content.getvalue())
         assert status == 413, name
         assert "after decompression" in json.loads(body)["message"]
-    assert sorted(server.temporary.rglob("*")) == before
+    assert paths_below(server.temporary) == before
 
 
 def test_client_that_disconnects_leaves_nothing(server: Server) -> None:
-    before = sorted(server.temporary.rglob("*"))
+    before = paths_below(server.temporary)
     host, port = server.address
     with socket.create_connection((host, port)) as connection:
         head = f"POST /{server.token}/upload?name=half.csv HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\n"
         connection.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode() + b"p_a,p_b\n0.5,0.5\n" * 1000)
-        wait_until(lambda: sorted(server.temporary.rglob("*")) != before)
-    wait_until(lambda: sorted(server.temporary.rglob("*")) == before)
+        wait_until(lambda: paths_below(server.temporary) != before)
+    wait_until(lambda: paths_below(server.temporary) == before)
     assert server.ask("/")[0] == 200
 
 
@@ -295,15 +349,21 @@ def test_malformed_requests_have_plain_answers(server: Server) -> None:
     assert server.ask(f"{path}/exact", "GET")[0] == 405
 
 
-def test_cancelled_work_ends_and_writes_nothing(server: Server) -> None:
-    path = opened(server)
-    status, answer = post(server, f"{path}/write", NUMBER)
-    assert status == 200
-    if answer["state"] in ("waiting", "running"):  # it takes longer than a request waits
-        _, answer = post(server, f"/job/{answer['job']}/cancel", {})
-        assert answer["state"] == "cancelled"
-    folder = server.temporary / server.left_over()[0] / path.rpartition("/")[2]
-    assert [entry.name for entry in folder.iterdir()] == ["animals.csv"]
+@pytest.mark.parametrize("when", ["at once", "after the first command"])
+def test_cancelled_work_ends_and_writes_nothing(when: str, tmp_path: Path) -> None:
+    animals(100_000).to_csv(tmp_path / "animals.csv", index=False)
+    (tmp_path / "temporary").mkdir()
+    with running_server(tmp_path / "temporary", str(tmp_path / "animals.csv")) as server:
+        path = opened(server)
+        folder = server.temporary / server.left_over()[0] / path.rpartition("/")[2]
+        status, answer = post(server, f"{path}/write", NUMBER)
+        assert status == 200
+        assert answer["state"] in ("waiting", "running")  # it takes longer than a request waits
+        if when == "after the first command":
+            wait_until(lambda: (folder / "animals-adjusted.csv").exists())
+        post(server, f"/job/{answer['job']}/cancel", {})
+        wait_until(lambda: server.ask(f"/job/{answer['job']}", "GET")[1].find(b'"cancelled"') > 0)
+        assert [entry.name for entry in folder.iterdir()] == ["animals.csv"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
@@ -328,6 +388,22 @@ def test_killed_server_leaves_nothing(tmp_path: Path) -> None:
 def _ignore_errors(server: Server, page: str) -> None:
     with contextlib.suppress(OSError, http.client.HTTPException):
         post(server, f"{page}/write", NUMBER)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_ctrl_c_does_not_wait_for_a_file_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "endless.csv"
+    os.mkfifo(path)  # reading it never ends
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with running_server(temporary, str(path)) as server:
+        host, port = server.address
+        with socket.create_connection((host, port)) as connection:
+            head = f"POST /{server.token}/open/0 HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\n"
+            connection.sendall(f"{head}Content-Length: 0\r\n\r\n".encode())
+            with path.open("wb"):  # waits until the server has opened the other end
+                server.process.send_signal(signal.SIGINT)
+                assert server.process.wait(20) == 0
 
 
 def test_other_addresses_are_announced_with_a_warning(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from baserate.app.commands import RATES, REPORT, SHIFT, SQL, Settings, all_commands, estimate_command, out_name
+from baserate.app.commands import Settings, all_commands, estimate_command
+from baserate.app.downloads import downloads
+from baserate.app.file_names import FIXED, OLD_RATES, RATES, REPORT, SHIFT, SQL, made_from
 from baserate.app.forms import (
     COUNTS,
     FILE,
@@ -28,10 +30,18 @@ from baserate.app.forms import (
 )
 from baserate.app.group_rates import GroupRates
 from baserate.app.jobs import Job, Jobs
-from baserate.app.private_folder import PrivateFolder, link_or_copy
-from baserate.app.recognition import Preview, Roles, preview, recognise
-from baserate.app.what_if import OpenRows
-from baserate.errors import BadLabels, BadOption
+from baserate.app.private_folder import PrivateFolder, link_or_copy, write_text
+from baserate.app.recognition import (
+    Preview,
+    Roles,
+    check_percent_signs,
+    check_percentages,
+    check_rows,
+    preview,
+    recognise,
+)
+from baserate.app.what_if import TOO_MANY, OpenRows
+from baserate.errors import BadFile, BadLabels, BadOption
 from baserate.estimation import estimate
 from baserate.inputs.labels import match_labels
 from baserate.rates import Rates
@@ -77,9 +87,14 @@ class Analysis:
         return tuple(f"class {j}" for j in range(len(self.roles.probabilities)))
 
     @property
+    def inputs(self) -> frozenset[str]:
+        """Names of the files of the user in the folder."""
+        return frozenset((self.name, *self.extra.values()))
+
+    @property
     def taken_names(self) -> set[str]:
         """Names of files in the folder that an upload must not replace."""
-        return {self.name, RATES, SHIFT, REPORT, SQL, out_name(self.name)}
+        return {*FIXED, *self.inputs, made_from(self.name, "adjusted", self.seen.format, self.inputs)}
 
     def add_file(self, purpose: str, name: str) -> None:
         """Use an uploaded file. Estimates from an earlier one of the same name are forgotten."""
@@ -109,13 +124,15 @@ class Analysis:
             next(iter(by_role.get("weight", ())), None),
             bool(given.get("from_logits")),
             bool(given.get("normalize")),
+            bool(given.get("has_zeros")),
         )
 
     def reading_settings(self, kind: str = NUMBER, loss: str = "log") -> Settings:
         """How the file is read, before anything is known about the rates."""
         if not self.roles.probabilities:
             raise BadOption("Choose at least one column with probabilities in step 1.")
-        return Settings(self.name, self.seen.files, self.seen.selectable, self.roles, kind, loss=loss)
+        base = Settings(self.name, self.seen.files, self.seen.selectable, self.roles, kind, loss=loss)
+        return replace(base, format=self.seen.format, inputs=self.inputs)
 
     def settings(self, form: Mapping[str, Any]) -> Settings:
         """What the user entered about the rates."""
@@ -124,7 +141,7 @@ class Analysis:
             raise BadOption(f"There is no loss {loss!r}.")
         base = self.reading_settings(kind, loss)
         if old := _entries(form.get("old_rates")):
-            base = replace(base, old_rates=self._text(NUMBER, old).text)
+            base = replace(base, old_rates=self._text(NUMBER, old, OLD_RATES))
         if kind in (NUMBER, RANGE, COUNTS, POPULATION):
             return replace(base, rates=self._text(kind, _entries(form.get("entries"))))
         if kind == FILE:
@@ -153,9 +170,9 @@ class Analysis:
         name = self.extra.get("groups")
         return None if name is None else GroupRates.read(self.folder / name, by, self.classes)
 
-    def _text(self, kind: str, entries: dict[str, Entry]) -> RatesText:
+    def _text(self, kind: str, entries: dict[str, Entry], file: str = RATES) -> RatesText:
         one_column = len(self.roles.probabilities) == 1
-        return rates_text(kind, entries, self.classes, named=self.seen.selectable, one_column=one_column)
+        return rates_text(kind, entries, self.classes, named=self.seen.selectable, one_column=one_column, file=file)
 
     def _extra_file(self, purpose: str, what: str) -> str:
         if purpose not in self.extra:
@@ -175,7 +192,18 @@ class Analysis:
         """The rows, if they have been read with the present choice of columns."""
         return self._rows[1] if self._rows is not None and self._rows[0] == self.roles else None
 
-    def rates(self, settings: Settings, rows: OpenRows, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
+    def rows_and_rates(self, settings: Settings, jobs: Jobs, job: Job) -> tuple[Settings, OpenRows, Any]:
+        """The settings with rates that follow from labels, the rows, and what is known about their rates.
+
+        Files with rates that were entered are written.
+        """
+        rows = self.rows(settings, job)
+        if settings.old_rates is not None:
+            self._write_entered(settings.old_rates)
+        settings, rates = self._rates(settings, rows, jobs, job)
+        return settings, rows, rates
+
+    def _rates(self, settings: Settings, rows: OpenRows, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
         """What is known about the rates. Estimates them if they follow from labels or a validation file."""
         if settings.kind == GROUPS:
             self._write_group_changes(settings)
@@ -194,15 +222,19 @@ class Analysis:
             if table is None:
                 raise BadOption("The numbers of this table cannot be changed here. Change the file instead.")
             changes = {group: dict(entries) for group, entries in settings.group_changes}
-            (self.folder / settings.table).write_text(table.changed(changes), encoding="utf-8")
+            write_text(self.folder / settings.table, table.changed(changes))
 
     def parsed(self, text: RatesText | None) -> Rates:
         """Rates from the value of ``--rates``; a file is in the private folder."""
         assert text is not None
-        if text.content is not None:
-            (self.folder / text.text).write_text(text.content, encoding="utf-8")
+        self._write_entered(text)
         is_file = text.content is not None or text.text in (*self.extra.values(), RATES)
         return Rates.parse(str(self.folder / text.text) if is_file else text.text)
+
+    def _write_entered(self, text: RatesText) -> None:
+        """Write the file with rates that were entered, if they need one."""
+        if text.content is not None:
+            write_text(self.folder / text.text, text.content)
 
     def _estimate(self, settings: Settings, jobs: Jobs, job: Job) -> None:
         """Run the command that estimates the rates, unless it has run with the same settings."""
@@ -214,12 +246,15 @@ class Analysis:
             jobs.run_command(estimate_command(settings), self.folder, job)
             self._estimated[settings] = (self.folder / RATES).read_text(encoding="utf-8")
         else:
-            (self.folder / RATES).write_text(content, encoding="utf-8")
+            write_text(self.folder / RATES, content)
 
     def _from_labels(self, rows: OpenRows) -> RatesText:
         """The rates of a column with labels: exact if all rows have one, else a set from the rows that have one."""
         if rows.held is None:
-            raise BadOption("The file is too large to count its labels here. Enter the counts instead.")
+            raise BadOption(
+                f"{TOO_MANY}, so its labels are not counted here. Count them in another program, and enter how many of "
+                "100 rows belong to each class as “the rates of these rows”."
+            )
         column = str(self.roles.label)
         found = rows.held.rows.read_column(column)
         names = rows.classes or tuple(range(rows.held.probs.shape[1]))
@@ -243,26 +278,28 @@ class Analysis:
         estimate(probs, labelled=known, y_labelled=labels, classes=rows.classes).save(self.folder / RATES)
         return RatesText(RATES)
 
-    def write_downloads(self, form: Mapping[str, Any], jobs: Jobs, job: Job) -> list[str]:
-        """Run the commands that the page shows. Returns the names of the files that they wrote."""
+    def write_downloads(self, form: Mapping[str, Any], jobs: Jobs, job: Job) -> dict[str, str]:
+        """Run the commands that the page shows. Returns what the files are that they wrote, by name.
+
+        If one of them fails or is cancelled, the files of the others are removed.
+        """
         settings = self.settings(form)
         with self.lock:
-            settings, _ = self.rates(settings, self.rows(settings, job), jobs, job)
-            if settings.kind == LABELS or settings.rates is not None:
-                self.parsed(settings.rates)  # writes the file with the rates, if there is one
+            settings, _, _ = self.rows_and_rates(settings, jobs, job)
             commands = [command for command in all_commands(settings) if command[1] != "rates"]
-            for name in (settings.out, SHIFT, REPORT, SQL):
-                (self.folder / name).unlink(missing_ok=True)  # of other settings
-            for command in commands:
-                job.begin("writing", 0)
-                jobs.run_command(command, self.folder, job)
-        return [path.name for path in sorted(self.folder.iterdir()) if path.name in self.downloads(settings)]
+            self._remove_outputs(settings)  # of other settings
+            try:
+                for command in commands:
+                    job.begin("writing", 0)
+                    jobs.run_command(command, self.folder, job)
+            except BaseException:
+                self._remove_outputs(settings)
+                raise
+        return {name: what for name, what in downloads(settings).items() if (self.folder / name).exists()}
 
-    def downloads(self, settings: Settings) -> tuple[str, ...]:
-        """Names of the files that belong to these settings."""
-        changed = (settings.table,) if settings.group_changes else ()
-        used = (RATES,) if settings.rates is not None and settings.rates.text == RATES else ()
-        return (settings.out, SHIFT, REPORT, SQL, *used, *changed)
+    def _remove_outputs(self, settings: Settings) -> None:
+        for name in (settings.out, SHIFT, REPORT, SQL):
+            (self.folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Forget the rows and remove the folder."""
@@ -313,6 +350,7 @@ class Analyses:
     def open_named(self, number: int) -> Analysis:
         """Open a file that was named at the start."""
         path = self.named[number]
+        _check_name(path.name)
         folder = self.folder.new_subfolder()
         link_or_copy(path, folder / path.name)
         return self.add(folder, path.name)
@@ -320,12 +358,17 @@ class Analyses:
     def add(self, folder: Path, name: str) -> Analysis:
         """Open a file that is in a subfolder of the private folder."""
         try:
+            _check_name(name)
             seen = preview(folder / name)
+            check_rows(seen)
+            roles = recognise(seen)
+            check_percent_signs(seen, roles)
+            check_percentages(seen, roles)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         seen = replace(seen, files=Files(name, seen.files.delimiter, seen.files.decimal))
-        analysis = Analysis(folder.name, name, folder, seen, recognise(seen))
+        analysis = Analysis(folder.name, name, folder, seen, roles)
         self._open[analysis.id] = analysis
         return analysis
 
@@ -338,3 +381,9 @@ class Analyses:
         analysis = self._open.pop(identifier, None)
         if analysis is not None:
             analysis.close()
+
+
+def _check_name(name: str) -> None:
+    """Raise if a file has the name of one that the page writes, so that it would be overwritten."""
+    if name.casefold() in FIXED:
+        raise BadFile(f"The page itself writes a file called {name.casefold()}. Give your file another name.")

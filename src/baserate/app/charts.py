@@ -45,10 +45,13 @@ def rate_rows(about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def sensitivity_rows(about: dict[str, Any]) -> list[dict[str, Any]]:
-    """One dictionary per class whose rate the guarantee depends on, the most important first."""
+    """One dictionary per class whose rate the guarantee depends on, the most important first.
+
+    With two classes there is one rate: that of the second class.
+    """
     shown = [one for one in about["classes"] if np.isfinite(one.get("sensitivity", np.nan))]
-    if about["one_column"]:
-        shown = shown[1:]
+    if about["n_classes"] == 2 and len(shown) == 2:  # as one rate rises, the other falls
+        shown = [shown[1] | {"sensitivity": shown[1]["sensitivity"] - shown[0]["sensitivity"]}]
     largest = max((abs(one["sensitivity"]) for one in shown), default=0.0)
     shown = [one for one in shown if abs(one["sensitivity"]) > _NEGLIGIBLE * largest]
     shown = sorted(shown, key=lambda one: -abs(one["sensitivity"]))[:MAX_CLASSES]
@@ -66,11 +69,11 @@ def sensitivity_rows(about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def movement(result: Result, sample: Matrix, about: dict[str, Any]) -> dict[str, Any]:
-    """Some rows before and after the adjustment, for the class that changed most."""
+    """Some rows before and after the adjustment, for the class that changed most; the second one of two."""
     probs = sample.probs[:: max(len(sample.probs) // _POINTS, 1)]
     after = result.apply(probs[:, 1] if result.one_column else probs)  # type: ignore[attr-defined]  # of Adjustment
     change = [abs(one["achieved"] - one["before"]) for one in about["classes"]]
-    j = 1 if result.one_column else int(np.argmax(change))
+    j = 1 if len(change) == 2 else int(np.argmax(change))
     pairs = zip(probs[:, j].tolist(), (after if result.one_column else after[:, j]).tolist(), strict=True)
     points = sorted({(round(100 * x, 1), round(100 - 100 * min(max(y, 0.0), 1.0), 1)) for x, y in pairs})
     return {"name": class_name(about, about["classes"][j]["class"]), "points": points, "n_rows": len(probs)}

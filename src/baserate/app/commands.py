@@ -6,12 +6,14 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from baserate.app.forms import GROUPS, VALIDATION, RatesText
+from baserate.app.file_names import OLD_RATES, RATES, REPORT, SHIFT, SQL, made_from
+from baserate.app.forms import FILE, GROUPS, VALIDATION, RatesText
 from baserate.app.recognition import Roles
 from baserate.errors import BadOption
 from baserate.tables import Files
 
-SHIFT, REPORT, SQL, RATES = "shift.json", "report.html", "adjust.sql", "rates.json"
+ZEROS = 1e-6
+"""What is added to every probability if some are exactly 0."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,12 @@ class Settings:
         The validation file.
     validation_labels : str or None
         Its column with the true classes.
-    old_rates : str or None
-        Rates in training, as the value of ``--old-rates``.
+    old_rates : RatesText or None
+        Rates in training: the value of ``--old-rates``.
+    format : str
+        The format of the file.
+    inputs : frozenset of str
+        Names of all files of the user in the folder, which nothing that is written may have.
     """
 
     name: str
@@ -61,18 +67,41 @@ class Settings:
     group_changes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     validation: str | None = None
     validation_labels: str | None = None
-    old_rates: str | None = None
+    old_rates: RatesText | None = None
+    format: str = "CSV"
+    inputs: frozenset[str] = frozenset()
 
     @property
     def out(self) -> str:
         """Name of the adjusted file."""
-        return out_name(self.name)
+        return made_from(self.name, "adjusted", self.format, self.inputs)
 
     @property
     def table(self) -> str:
         """The file with rates per group that is used: the one of the user, or the changed one."""
         name = str(self.rates_file)
-        return changed_name(name) if self.group_changes else name
+        return made_from(name, "changed", "CSV", self.inputs) if self.group_changes else name
+
+    @property
+    def needed_files(self) -> dict[str, str]:
+        """The files that the commands read besides the predictions, and what they are."""
+        return self._needed_for_rates | ({OLD_RATES: "the rates in training"} if self.has_old_rates_file else {})
+
+    @property
+    def has_old_rates_file(self) -> bool:
+        """Whether the command that compares the procedures reads the rates in training from a file."""
+        return self.old_rates is not None and self.old_rates.content is not None and self.roles.label is not None
+
+    @property
+    def _needed_for_rates(self) -> dict[str, str]:
+        if self.kind == GROUPS:
+            changed = ", as you changed them here" if self.group_changes else ""
+            return {self.table: f"the rates of each group{changed}"}
+        if self.kind == VALIDATION:
+            return {str(self.validation): "the validation file"}
+        if self.rates is not None and (self.rates.text == RATES or self.kind == FILE):
+            return {self.rates.text: "the rates"}
+        return {}
 
     @property
     def columns(self) -> str | list[str] | None:
@@ -90,20 +119,9 @@ class Settings:
             "sample_weight": self.roles.weight,
             "from_logits": self.roles.from_logits,
             "normalize": self.roles.normalize,
+            "zeros": ZEROS if self.roles.has_zeros else None,
         }
         return {name: value for name, value in options.items() if value not in (None, False)}
-
-
-def out_name(name: str) -> str:
-    """Name of the adjusted file for a file with this name."""
-    stem, dot, suffix = name.partition(".")
-    return f"{stem}-adjusted{dot}{suffix}"
-
-
-def changed_name(name: str) -> str:
-    """Name of a table of rates after it was changed on the page."""
-    stem, dot, suffix = name.partition(".")
-    return f"{stem}-changed{dot}{suffix}"
 
 
 def adjust_command(settings: Settings) -> list[str]:
@@ -119,18 +137,17 @@ def estimate_command(settings: Settings) -> list[str]:
     assert settings.validation is not None
     assert settings.validation_labels is not None
     given = ["--validation", settings.validation, "--labels", settings.validation_labels]
-    return ["baserate", "rates", settings.name, *given, *_reading(settings, weight=False), "--out", RATES]
+    return ["baserate", "rates", settings.name, *given, *_reading(settings, rows_only=True), "--out", RATES]
 
 
 def sql_command(settings: Settings) -> list[str]:
     """The command that writes the shift as SQL."""
-    columns = [] if settings.columns is None else ["--columns", _typed_columns(settings)]
-    return ["baserate", "export", SHIFT, "--to", "sql", *columns, "--out", SQL]
+    return ["baserate", "export", SHIFT, "--to", "sql", "--columns", _typed_columns(settings), "--out", SQL]
 
 
 def compare_command(settings: Settings) -> list[str]:
     """The command that compares the procedures on labelled rows."""
-    old = [] if settings.old_rates is None else ["--old-rates", settings.old_rates]
+    old = [] if settings.old_rates is None else ["--old-rates", settings.old_rates.text]
     labels = ["--labels", str(settings.roles.label)]
     return ["baserate", "compare", settings.name, *labels, *_rates(settings), *old, *_reading(settings)]
 
@@ -138,7 +155,8 @@ def compare_command(settings: Settings) -> list[str]:
 def all_commands(settings: Settings) -> list[list[str]]:
     """All commands that make the files of the page, in their order."""
     first = [estimate_command(settings)] if settings.kind == VALIDATION else []
-    return [*first, adjust_command(settings), sql_command(settings)]
+    last = [sql_command(settings)] if settings.selectable else []  # a query needs names of columns
+    return [*first, adjust_command(settings), *last]
 
 
 def shell_text(command: list[str]) -> str:
@@ -151,7 +169,7 @@ def python_text(settings: Settings) -> str:
     source = _python_files(settings, settings.name)
     lines = ["import baserate as br", ""]
     if settings.kind == VALIDATION:
-        options = _keywords({k: v for k, v in settings.reading.items() if k != "sample_weight"})
+        options = _keywords({k: v for k, v in settings.reading.items() if k not in ("sample_weight", "zeros")})
         given = f"probs_val={_python_files(settings, str(settings.validation))}, y_val={settings.validation_labels!r}"
         lines += [f"rates = br.estimate({source}, {given}{options})", f"rates.save({RATES!r})"]
     elif settings.kind == GROUPS:
@@ -162,8 +180,9 @@ def python_text(settings: Settings) -> str:
         lines.append(f"rates = br.Rates.parse({settings.rates.text!r})")
     loss = {} if settings.loss == "log" else {"loss": settings.loss}
     lines.append(f"result = br.adjust({source}, rates{_keywords(loss | settings.reading)}, out={settings.out!r})")
-    columns = "" if settings.columns is None else f"columns={settings.columns!r}"
-    lines += [f"result.save({SHIFT!r})", f"result.report({REPORT!r})", f"print(result.to_sql({columns}))"]
+    lines += [f"result.save({SHIFT!r})", f"result.report({REPORT!r})"]
+    if settings.selectable:
+        lines.append(f"print(result.to_sql(columns={settings.columns!r}))")
     return "\n".join(lines) + "\n"
 
 
@@ -177,10 +196,12 @@ def _rates(settings: Settings) -> list[str]:
     return ["--rates", settings.rates.text]
 
 
-def _reading(settings: Settings, *, weight: bool = True) -> list[str]:
+def _reading(settings: Settings, *, rows_only: bool = False) -> list[str]:
     roles, files = settings.roles, settings.files
     options = [] if settings.columns is None else ["--columns", _typed_columns(settings)]
-    options += ["--weight", roles.weight] if weight and roles.weight is not None else []
+    if not rows_only:  # estimates take no weights, and zeros as they are
+        options += ["--weight", roles.weight] if roles.weight is not None else []
+        options += ["--zeros", f"{ZEROS:g}"] if roles.has_zeros else []
     options += ["--from-logits"] if roles.from_logits else []
     options += ["--normalize"] if roles.normalize else []
     options += ["--delimiter", "\\t" if files.delimiter == "\t" else files.delimiter] if files.delimiter else []

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from baserate.app.file_names import RATES
 from baserate.errors import BadRates
 
 NUMBER, RANGE, COUNTS, POPULATION = "number", "range", "counts", "population"
@@ -19,7 +21,8 @@ GROUPS, VALIDATION, LABELS, FILE = "groups", "validation", "labels", "file"
 KINDS = (NUMBER, RANGE, COUNTS, POPULATION, GROUPS, VALIDATION, LABELS, FILE)
 
 _MOST_TYPED = 12  # Rates of more classes are written to a file.
-_SPACES = "\u00a0\u202f\u2009 '\u2019"  # between groups of three digits
+_SPACES = "\u00a0\u202f\u2009 '\u2019\u066c"  # between groups of three digits
+_MARKS = str.maketrans("\u066b\u066a", ".%")  # decimal mark and percent sign in Arabic
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class RatesText:
 def parse_number(text: str, *, whole: bool = False) -> Decimal | None:
     """A number with decimal comma or decimal point, with or without a percent sign; None if the text is empty.
 
+    Digits of all scripts are accepted.
+
     Parameters
     ----------
     text : str
@@ -66,7 +71,8 @@ def parse_number(text: str, *, whole: bool = False) -> Decimal | None:
     >>> parse_number("12,5 %"), parse_number("1.234,5"), parse_number("1,200", whole=True)
     (Decimal('12.5'), Decimal('1234.5'), Decimal('1200'))
     """
-    plain = re.sub(f"[{_SPACES}]", "", text).removesuffix("%")
+    plain = re.sub(f"[{_SPACES}]", "", text.strip()).translate(_MARKS).removesuffix("%")
+    plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in plain)
     if not plain:
         return None
     if whole:
@@ -76,6 +82,8 @@ def parse_number(text: str, *, whole: bool = False) -> Decimal | None:
         plain = plain.replace(marks[0], "")
     plain = plain.replace(",", ".")
     try:
+        if "_" in plain:
+            raise InvalidOperation  # Decimal accepts 1_000
         number = Decimal(plain)
     except InvalidOperation:
         raise BadRates(f"{text.strip()!r} is not a number. Write 12.5 or 12,5.") from None
@@ -90,7 +98,7 @@ def parse_share(text: str) -> Decimal | None:
     if number is None:
         return None
     if not 0 <= number <= 100:
-        raise BadRates(f"{text.strip()} % is not between 0 and 100 %.")
+        raise BadRates(f"{text.strip().removesuffix('%').strip()} % is not between 0 and 100 %.")
     return number / 100
 
 
@@ -103,7 +111,13 @@ def plain(number: Decimal | None) -> str:
 
 
 def rates_text(
-    kind: str, entries: Mapping[str, Entry], classes: tuple[str, ...], *, named: bool, one_column: bool
+    kind: str,
+    entries: Mapping[str, Entry],
+    classes: tuple[str, ...],
+    *,
+    named: bool,
+    one_column: bool,
+    file: str = RATES,
 ) -> RatesText:
     """The value of ``--rates`` for what was entered about the rates of all rows.
 
@@ -118,6 +132,8 @@ def rates_text(
         Whether the classes have names. Matrices in NPY files have only positions.
     one_column : bool
         Whether the file has only the probability of the second class.
+    file : str
+        The name of the file for rates that are too long for an option, or whose names do not fit there.
     """
     unknown = [name for name in entries if name not in classes]
     if unknown:
@@ -127,6 +143,8 @@ def rates_text(
     if not values:
         raise BadRates("Enter at least one number.")
     _check_sum(kind, values, classes)
+    if kind == POPULATION and not one_column:
+        values = _with_last_rate(values, classes)
     if one_column:
         return _of_one_column(kind, values, classes)
     if kind == COUNTS:  # a class that was not found in the survey has no cases
@@ -135,7 +153,7 @@ def rates_text(
         return RatesText(_prefix(kind) + ",".join(_typed(values.get(name), kind) for name in classes))
     if len(values) <= _MOST_TYPED and all(_can_be_typed(name) for name in values):
         return RatesText(_prefix(kind) + ",".join(f"{name}={_typed(value, kind)}" for name, value in values.items()))
-    return RatesText("rates.json", _as_json(kind, values))
+    return RatesText(file, _as_json(kind, values))
 
 
 def exact_text(shares: Mapping[str, float], *, named: bool, one_column: bool) -> RatesText:
@@ -146,7 +164,7 @@ def exact_text(shares: Mapping[str, float], *, named: bool, one_column: bool) ->
         return RatesText(",".join(map(repr, shares.values())))
     if len(shares) <= _MOST_TYPED and all(_can_be_typed(name) for name in shares):
         return RatesText(",".join(f"{name}={value!r}" for name, value in shares.items()))
-    return RatesText("rates.json", json.dumps(dict(shares), indent=1, ensure_ascii=False) + "\n")
+    return RatesText(RATES, json.dumps(dict(shares), indent=1, ensure_ascii=False) + "\n")
 
 
 Value = tuple[Decimal | None, Decimal | None]
@@ -162,9 +180,9 @@ def _value(kind: str, name: str, entry: Entry) -> Value | None:
         low = parse_share(entry.low)
         high = parse_share(entry.high) if kind == RANGE else low
     except BadRates as error:
-        raise BadRates(f"{name}: {error}") from None
+        raise BadRates(f"The class {name!r}: {error}") from None
     if low is not None and high is not None and low > high:
-        raise BadRates(f"{name}: the lower bound is above the upper bound.")
+        raise BadRates(f"The class {name!r}: the lower bound is above the upper bound.")
     return None if low is None and high is None else (low, high)
 
 
@@ -174,11 +192,25 @@ def _check_sum(kind: str, values: Mapping[str, Value], classes: tuple[str, ...])
         return
     total = sum((low for low, _ in values.values() if low is not None), Decimal(0))
     complete = len(values) == len(classes)
+    if complete and total * 100 == 1:
+        raise BadRates("The rates sum to 1 %, not to 100 %. Enter percentages: 20 for 20 %, not 0.2.")
     if total > 1 or (complete and total != 1):
         raise BadRates(
             f"The rates sum to {plain(total * 100)} %, not to 100 %. Change one of them, or leave one field empty: "
             "this class gets the rest."
         )
+
+
+def _with_last_rate(values: dict[str, Value], classes: tuple[str, ...]) -> dict[str, Value]:
+    """The rates of all classes of a population, of which at most one may be left out."""
+    missing = [name for name in classes if name not in values]
+    if len(missing) > 1:
+        raise BadRates(
+            f"Enter the rates of all classes of the population, but one; {len(missing)} are missing, such as "
+            f"{missing[0]!r}. If you do not know them, choose “a range for each rate”."
+        )
+    rest = 1 - sum((low for low, _ in values.values() if low is not None), Decimal(0))
+    return {name: values.get(name, (rest, rest)) for name in classes}
 
 
 def _of_one_column(kind: str, values: Mapping[str, Value], classes: tuple[str, ...]) -> RatesText:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -12,8 +14,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from baserate.app.private_folder import PrivateFolder
 from baserate.app.wording import on_page
@@ -22,8 +25,14 @@ from baserate.progress import Progress
 
 WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
 _AT_ONCE = 2  # Jobs that run at the same time; each uses all cores.
+_SHORT_AT_ONCE = 40  # Requests that are answered at the same time without being jobs.
 _KEPT = 200  # Finished jobs whose answers are kept.
 _INTERNAL = "Something went wrong that should not happen. The terminal in which the server runs has the details."
+_ENDED = (
+    "The command was ended from outside, perhaps because the machine ran out of memory. Nothing was changed. Close "
+    "other programs and try again, or run the commands below in a terminal."
+)
+Answer = TypeVar("Answer")
 
 
 class Cancelled(BaserateError):
@@ -58,7 +67,6 @@ class Job(Progress):
                 self.check()
                 self.state = RUNNING
                 self.answer = self._work(self)
-                self.check()
                 self.state = DONE
             except Cancelled:
                 self.state, self.answer = CANCELLED, None
@@ -103,6 +111,7 @@ class Jobs:
     def __init__(self, folder: PrivateFolder) -> None:
         self._folder = folder
         self._slots = threading.Semaphore(_AT_ONCE)
+        self._short = asyncio.Semaphore(_SHORT_AT_ONCE)
         self._jobs: dict[str, Job] = {}
         self._order: deque[str] = deque()
         self._lock = threading.Lock()
@@ -117,6 +126,24 @@ class Jobs:
                 del self._jobs[self._order.popleft()]
         threading.Thread(target=job.run, name=f"job {job.id}", daemon=True).start()
         return job
+
+    async def short(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Do work that is no job in a thread, so that the server answers other requests meanwhile."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+
+        def run() -> None:
+            try:
+                settle = partial(future.set_result, work(*arguments))
+            except BaseException as error:
+                settle = partial(future.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(lambda: None if future.done() else settle())
+
+        async with self._short:
+            # Not a pool, whose threads would keep the process from ending until they are done.
+            threading.Thread(target=run, daemon=True).start()
+            return await future
 
     def get(self, identifier: str) -> Job | None:
         """The job with this identifier."""
@@ -148,7 +175,8 @@ class Jobs:
         job.check()
         if process.returncode not in (0, 3):  # 3: written, but the tolerance was not reached; the page says so
             message = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
-            raise BaserateError(message.removeprefix("Error: ") or _INTERNAL)
+            unknown = _INTERNAL if process.returncode > 0 else _ENDED
+            raise BaserateError(re.sub(r"^Error: (--[a-z-]+: )?", "", message) or unknown)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-STATIC = ("app.js", "app.css", "icon.svg")
+SCRIPTS = (
+    *("app.js", "page.js", "start.js", "analysis.js", "rates_form.js", "fields.js", "numbers.js"),
+    *("group_changes.js", "answers.js", "downloads.js", "requests.js"),
+)
+STATIC = (*SCRIPTS, "app.css", "icon.svg")
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 

@@ -58,7 +58,7 @@ class PrivateFolder:
 
     def without_paths(self, text: str) -> str:
         """A message or page with names of files instead of their paths in this folder."""
-        return re.sub(rf"{re.escape(str(self.path))}/[0-9a-f]+/", "", text)
+        return re.sub(rf"{re.escape(str(self.path))}/[0-9a-f]+/(\.[0-9a-f]+\.part/)?", "", text)
 
     @contextlib.contextmanager
     def tracking(self, process: subprocess.Popen[str]) -> Iterator[None]:
@@ -87,6 +87,17 @@ class PrivateFolder:
 def free_bytes(path: Path) -> int:
     """Free space on the disk of a folder."""
     return shutil.disk_usage(path).free
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file completely or not at all. What was there is replaced, not written to: it may be a link."""
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def link_or_copy(source: Path, target: Path) -> None:

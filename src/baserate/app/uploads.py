@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import zipfile
 import zlib
 from collections.abc import AsyncIterator
@@ -17,21 +16,10 @@ EXPANSION = 10
 
 _RESERVE = 256 << 20  # Bytes that stay free on the disk.
 _CHUNK = 1 << 20
-_LONGEST_STEM, _LONGEST_SUFFIX = 120, 20  # Bytes; with what is added, a name stays below 255.
 
 
 class TooLarge(BadFile):
     """An upload is larger than the limit."""
-
-
-def safe_name(given: str) -> str:
-    """The last part of a path, without characters that cannot be in the name of a file."""
-    name = "".join(c if c.isprintable() else "_" for c in re.split(r"[\\/]", given)[-1]).strip()
-    name = re.sub(r"^[-.~]+", "_", name)
-    stem, dot, suffix = name.partition(".")
-    stem = stem.encode()[:_LONGEST_STEM].decode(errors="ignore")
-    suffix = suffix.encode()[-_LONGEST_SUFFIX:].decode(errors="ignore")
-    return f"{stem}{dot}{suffix}" if stem else "predictions.csv"
 
 
 def check_size(size: int, limit: int, folder: Path) -> None:

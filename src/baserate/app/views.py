@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
@@ -20,20 +21,21 @@ from starlette.routing import Route
 
 from baserate.app import answers, uploads
 from baserate.app.analyses import Analyses, Analysis
-from baserate.app.commands import REPORT, SHIFT, SQL
+from baserate.app.extra_files import PURPOSES, check_extra_file
+from baserate.app.file_names import free_name, safe_name
 from baserate.app.jobs import Job, Jobs
 from baserate.app.pages import STATIC, render, static_file
-from baserate.app.recognition import N_ROWS, preview
-from baserate.app.wording import on_page
+from baserate.app.recognition import GROUP, LABEL, N_ROWS, OTHER, PROBABILITY, WEIGHT, Roles, are_percentages
+from baserate.app.wording import on_page, sentence
 from baserate.errors import BaserateError
 
 View = Callable[[Request], Awaitable[Response]]
+Check = Callable[[Path], None]
 
 _PATIENCE = 0.4  # Seconds that a request waits for a job before the page begins to show its progress.
 _LARGEST_FORM = 4 << 20  # Bytes of the JSON that the page sends: numbers for thousands of classes.
 _MOST_COLUMNS = 40  # Columns that have their own field in the preview.
 _SHOWN_ROWS = 6
-_PURPOSES = ("rates", "groups", "validation")
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,7 @@ class Views:
 
     async def start(self, request: Request) -> Response:
         """The first page."""
-        named = [path.name for path in self.analyses.named]
-        return self._html("start", named=named, limit=self.max_upload, limit_text=uploads.readable(self.max_upload))
+        return self._html("start", named=[path.name for path in self.analyses.named], **self._limit())
 
     async def static(self, request: Request) -> Response:
         """Scripts, styles and pictures."""
@@ -100,18 +101,18 @@ class Views:
         except BaseException:
             folder.rmdir()
             raise
-        return self._opened(await run_in_threadpool(self.analyses.add, folder, name))
+        return self._opened(await self.jobs.short(self.analyses.add, folder, name))
 
     async def open_named(self, request: Request) -> Response:
         """Open a file that was named when the server was started."""
         number = request.path_params["number"]
         if not 0 <= number < len(self.analyses.named):
             raise HTTPException(404)
-        return self._opened(await run_in_threadpool(self.analyses.open_named, number))
+        return self._opened(await self.jobs.short(self.analyses.open_named, number))
 
     async def analysis(self, request: Request) -> Response:
         """The page of an open file."""
-        return self._html("analysis", **self._about(self._find(request)), limit=self.max_upload)
+        return self._html("analysis", **self._about(self._find(request)), **self._limit())
 
     async def columns(self, request: Request) -> Response:
         """Correct what the columns are."""
@@ -123,19 +124,31 @@ class Views:
     async def extra_file(self, request: Request) -> Response:
         """Receive a file with rates or validation data."""
         analysis, purpose = self._find(request), request.path_params["purpose"]
-        if purpose not in _PURPOSES:
+        if purpose not in PURPOSES:
             raise HTTPException(404)
-        others = {name for other, name in analysis.extra.items() if other != purpose}
-        taken = analysis.taken_names | others
-        name = await self._receive(request, analysis.folder, prefix=f"{purpose}-", taken=taken)
+        earlier = analysis.extra.get(purpose)
+        taken = analysis.taken_names - {earlier}
+        columns: list[str] = []
+
+        def check(path: Path) -> None:
+            columns.extend(check_extra_file(path, purpose, analysis, request.query_params))
+
+        try:
+            name = await self._receive(request, analysis.folder, taken, check)
+        except uploads.TooLarge:
+            raise
+        except BaserateError as error:
+            kept = "" if earlier is None else f" The file {earlier}, which you chose before, is still used."
+            return self._problem(f"{sentence(on_page(error))}{kept}")
         analysis.add_file(purpose, name)
-        columns = await run_in_threadpool(_columns_of, analysis.folder / name, purpose)
         return JSONResponse({"name": name, "columns": columns})
 
     async def groups(self, request: Request) -> Response:
         """The rates of the uploaded table per group, if they can be changed on the page."""
         analysis, form = self._find(request), await _form(request)
-        table = await run_in_threadpool(analysis.group_rates, str(form.get("by")))
+        table = None
+        if form.get("rates_kind") != "counts":
+            table = await self.jobs.short(analysis.group_rates, str(form.get("by")))
         return JSONResponse({"groups": {} if table is None else table.shares()})
 
     async def means(self, request: Request) -> Response:
@@ -149,7 +162,7 @@ class Views:
         settings, rows = analysis.settings(form), analysis.loaded
         if rows is None or settings.rates is None:
             return JSONResponse({"answer": None})
-        page = await run_in_threadpool(answers.quick_answer, analysis, rows, settings)
+        page = await self.jobs.short(answers.quick_answer, analysis, rows, settings)
         return JSONResponse({"answer": {"html": render("_answer", **page)}})
 
     async def exact(self, request: Request) -> Response:
@@ -166,9 +179,8 @@ class Views:
         analysis.settings(form)  # raises before the job starts
 
         def work(job: Job) -> dict[str, Any]:
-            names = analysis.write_downloads(form, self.jobs, job)
-            values = {"base": self.base, "id": analysis.id, "files": [(name, _what(name)) for name in names]}
-            return {"html": render("_downloads", **values)}
+            files = analysis.write_downloads(form, self.jobs, job)
+            return {"html": render("_downloads", base=self.base, id=analysis.id, files=files.items())}
 
         return await self._answer_of(self.jobs.start(work))
 
@@ -176,7 +188,7 @@ class Views:
         """Send a file that was written."""
         analysis, name = self._find(request), request.path_params["name"]
         path = analysis.folder / name
-        known = {entry.name for entry in analysis.folder.iterdir()} - {analysis.name, *analysis.extra.values()}
+        known = {entry.name for entry in analysis.folder.iterdir()} - {analysis.name}
         if name not in known or path.is_symlink():
             raise HTTPException(404)
         headers = {
@@ -198,7 +210,7 @@ class Views:
         """Cancel a job."""
         job = self._find_job(request)
         job.cancel()
-        await run_in_threadpool(job.finished.wait, 5)
+        await self.jobs.short(job.finished.wait, 5)
         return self._status(job)
 
     async def _start_job(self, request: Request, answer: Callable[..., dict[str, Any]], template: str) -> Response:
@@ -206,29 +218,33 @@ class Views:
         analysis.settings(form)  # raises before the job starts
 
         def work(job: Job) -> dict[str, Any]:
-            html = render(template, **answer(analysis, form, self.jobs, job))
+            html = render(template, base=self.base, **answer(analysis, form, self.jobs, job))
             return {"html": self.analyses.folder.without_paths(html)}
 
         return await self._answer_of(self.jobs.start(work))
 
     async def _answer_of(self, job: Job) -> Response:
-        await run_in_threadpool(job.finished.wait, _PATIENCE)
+        await self.jobs.short(job.finished.wait, _PATIENCE)
         return self._status(job)
 
-    async def _receive(self, request: Request, folder: Path, prefix: str = "", taken: Collection[str] = ()) -> str:
-        """Write the body of a request to a folder, and return the name of the file; a taken name gets the prefix."""
-        name = uploads.safe_name(request.query_params.get("name", ""))
-        name = prefix + name if name in taken else name
+    async def _receive(
+        self, request: Request, folder: Path, taken: Collection[str | None] = (), check: Check | None = None
+    ) -> str:
+        """Write the body of a request to a folder, and return the name of the file; a taken name gets a number."""
+        name = free_name(safe_name(request.query_params.get("name", "")), [one for one in taken if one is not None])
         declared = request.headers.get("content-length", "0")
         uploads.check_size(int(declared) if declared.isdigit() else 0, self.max_upload, folder)
-        path = folder / f".{secrets.token_hex(8)}.part"  # an earlier file of this name stays until this one is complete
-        await uploads.receive(request.stream(), path, self.max_upload)
+        unfinished = folder / f".{secrets.token_hex(8)}.part"  # an earlier file stays until this one is checked
+        unfinished.mkdir()
         try:
-            await run_in_threadpool(uploads.check_expansion, path, uploads.EXPANSION * self.max_upload)
+            path = unfinished / name
+            await uploads.receive(request.stream(), path, self.max_upload)
+            await self.jobs.short(uploads.check_expansion, path, uploads.EXPANSION * self.max_upload)
+            if check is not None:
+                await self.jobs.short(check, path)
             path.replace(folder / name)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
         return name
 
     def _with_messages(self, view: View) -> View:
@@ -239,15 +255,21 @@ class Views:
                 return await view(request)
             except ClientDisconnect:
                 return Response(status_code=400)
+            except CancelledError:  # Ctrl-C; the thread that does the work ends with the process
+                return self._message("The server was stopped.", 503)
             except uploads.TooLarge as error:
                 return self._message(str(error), 413)
             except (BaserateError, ImportError) as error:
                 # Not an error of HTTP: browsers print these on the console, but a wrong number in a form is ordinary.
-                return JSONResponse({"problem": self.analyses.folder.without_paths(on_page(error))})
+                return self._problem(on_page(error))
             except HTTPException as error:
                 return self._message(error.detail, error.status_code)
 
         return answer
+
+    def _problem(self, text: str) -> Response:
+        """What the page shows beside the field whose content is wrong."""
+        return JSONResponse({"problem": self.analyses.folder.without_paths(text)})
 
     def _message(self, text: str, status: int) -> Response:
         # A client may still be sending what is not wanted. The connection cannot be used again.
@@ -260,22 +282,30 @@ class Views:
 
     def _about(self, analysis: Analysis) -> dict[str, Any]:
         seen, names = analysis.seen, analysis.seen.names
-        shown = names[:_MOST_COLUMNS]
+        used = _roles(analysis.roles)
+        roles = {name: used.get(name, OTHER) for name in names}
+        # All others first: there may be thousands of columns with probabilities, and those are rarely wrong.
+        shown = set(sorted(names, key=lambda name: roles[name] == PROBABILITY)[:_MOST_COLUMNS])
         return {
             "id": analysis.id,
             "name": analysis.name,
             "format": seen.format,
             "selectable": seen.selectable,
-            "columns": [(name, _role(analysis, name), seen.columns[name][:_SHOWN_ROWS]) for name in shown],
+            "columns": [(name, roles[name], seen.columns[name][:_SHOWN_ROWS]) for name in names if name in shown],
+            "hidden_columns": [(name, roles[name]) for name in names if name not in shown],
             "n_columns": len(names),
             "n_hidden": len(names) - len(shown),
             "n_rows": N_ROWS,
             "roles": analysis.roles,
+            "percentages": are_percentages(seen, analysis.roles),
             "classes": analysis.classes,
             "all_columns": names,
             "one_column": len(analysis.roles.probabilities) == 1,
             "extra": analysis.extra,
         }
+
+    def _limit(self) -> dict[str, Any]:
+        return {"limit": self.max_upload, "limit_text": uploads.readable(self.max_upload)}
 
     def _html(self, template: str, **values: Any) -> Response:
         return HTMLResponse(render(template, base=self.base, **values))
@@ -312,30 +342,7 @@ async def _form(request: Request) -> dict[str, Any]:
     return form
 
 
-def _role(analysis: Analysis, name: str) -> str:
-    roles = analysis.roles
-    if name in roles.probabilities:
-        return "probability"
-    if name in roles.groups:
-        return "group"
-    return "label" if name == roles.label else "weight" if name == roles.weight else "other"
-
-
-def _columns_of(path: Path, purpose: str) -> list[str]:
-    """The columns of a validation file or of a table of rates."""
-    if purpose == "rates":
-        return []
-    return preview(path).names
-
-
-def _what(name: str) -> str:
-    """What a file is, for people who have not written it."""
-    texts = {
-        SHIFT: "The shift: the numbers of the adjustment, which adjust further rows (baserate apply).",
-        REPORT: "The report: one page with pictures that you can send to others.",
-        SQL: "The adjustment as a SQL query, for a database.",
-        "rates.json": "The rates that were used, as the commands read them.",
-    }
-    if name.endswith("-changed.csv"):
-        return "The table of rates per group, as you changed it here."
-    return texts.get(name, "Your file with adjusted probabilities. Other columns are unchanged.")
+def _roles(roles: Roles) -> dict[str, str]:
+    """What each column is that is used."""
+    single = {name: role for name, role in ((roles.label, LABEL), (roles.weight, WEIGHT)) if name is not None}
+    return dict.fromkeys(roles.groups, GROUP) | dict.fromkeys(roles.probabilities, PROBABILITY) | single

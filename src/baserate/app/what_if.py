@@ -21,6 +21,8 @@ from baserate.tables import Files
 HELD_VALUES = 40_000_000
 """Files with at most so many probabilities are held in memory, so that exact answers take no reading."""
 
+TOO_MANY = f"The file has more than {HELD_VALUES // 1_000_000} million probabilities"
+
 SAMPLE_VALUES = 200_000
 SAMPLE_ROWS = 20_000
 _FEWEST_ROWS = 500
@@ -127,11 +129,14 @@ class OpenRows:
         low, high = rates.on(self.classes, n_classes).bounds(self.n_rows)
         return Rates.between(low, high, classes=self.classes)
 
-    def labels(self, column: str) -> Any:
-        """The true classes of all rows."""
+    def with_labels(self) -> HeldRows:
+        """All rows, of which labels can be read. Raises if they are too many."""
         if self.held is None:
-            raise BaserateError("The file is too large to read its labels here. Use the command that is shown below.")
-        return self.held.labels(column)
+            raise BaserateError(
+                f"{TOO_MANY}, so the procedures are not compared here. Run the command under “Compare the procedures” "
+                "in step 4"
+            )
+        return self.held
 
 
 def sample_stride(n_rows: int, n_classes: int) -> int:

@@ -1,0 +1,78 @@
+"""What the page computes from an open file, without a server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from app_support import animals, run_here
+
+import baserate as br
+from baserate.app.analyses import Analyses, Analysis
+from baserate.app.answers import exact_answer, further_answer
+from baserate.app.commands import compare_command, shell_text
+from baserate.app.downloads import downloads
+from baserate.app.jobs import Job
+
+JOB = Job(lambda job: {}, threading.Semaphore())
+NO_JOBS: Any = None  # no command is run
+NO_FOLDER: Any = None  # files are put into a folder of the test
+
+
+def opened(table: pd.DataFrame, folder: Path, name: str = "t.csv") -> Analysis:
+    """Open a table as the page does."""
+    table.to_csv(folder / name, index=False)
+    return Analyses(NO_FOLDER, ()).add(folder, name)
+
+
+def entries(given: dict[str, str]) -> list[dict[str, str]]:
+    return [{"class": name, "low": text} for name, text in given.items()]
+
+
+def test_rates_and_rates_in_training_have_their_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = tmp_path / "server"
+    (server / "page").mkdir(parents=True)
+    (server / "rates.json").write_text("{}")  # not a file of the user
+    monkeypatch.chdir(server)
+    table = animals().rename(columns={"p_cat": "p_cat, wild"})
+    table["y"] = table["y"].replace("cat", "cat, wild")
+    analysis = opened(table, server / "page")
+    new, old = {"cat, wild": "20", "dog": "30", "owl": "50"}, {"cat, wild": "50", "dog": "25", "owl": "25"}
+    form = {"kind": "number", "entries": entries(new), "old_rates": entries(old)}
+    settings = analysis.settings(form)
+    assert {"rates.json", "old-rates.json"} <= set(settings.needed_files) & set(downloads(settings))
+
+    exact_answer(analysis, form, NO_JOBS, JOB)
+    shares = json.loads((analysis.folder / "old-rates.json").read_text())
+    assert shares == {"cat, wild": 0.5, "dog": 0.25, "owl": 0.25}
+    further = further_answer(analysis, form, NO_JOBS, JOB)
+    probs = table[["p_cat, wild", "p_dog", "p_owl"]].to_numpy()
+    rates = [np.array([float(text) / 100 for text in given.values()]) for given in (new, old)]
+    found = br.compare(probs, table["y"].to_numpy(), rates[0], rates[1], classes=tuple(new), losses=("log", "brier"))
+    shown = {row["procedure"]: [cell[0] for cell in row["cells"]] for row in further["comparison"]["rows"]}
+    assert shown == {
+        cells[0]: [cells[1], other[1]]
+        for cells, other in zip(found.table(0, joint=False).rows, found.table(1, joint=False).rows, strict=True)
+    }
+    run_here([shell_text(compare_command(settings))], analysis.folder)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "premise"), [(400, "the labels are right"), (200, "the rows with labels were drawn at random")]
+)
+@pytest.mark.parametrize("other", ["owl", "a, b"])  # rates of such a class need a file
+def test_the_guarantee_depends_on_what_is_known(labelled: int, premise: str, other: str, tmp_path: Path) -> None:
+    table = animals().rename(columns={"p_owl": f"p_{other}"}).replace({"y": {"owl": other}})
+    table["y"] = table["y"].where(table.index < labelled)
+    analysis = opened(table, tmp_path)
+    form: dict[str, Any] = {"kind": "labels"}
+    assert exact_answer(analysis, form, NO_JOBS, JOB)["premise"] == premise
+    summary = further_answer(analysis, form, NO_JOBS, JOB)["plausibility"]["summary"]
+    assert summary.startswith("The rates were counted" if labelled == 400 else "The rates were estimated")
+    form = {"kind": "number", "entries": entries({"cat": "20"})}
+    assert exact_answer(analysis, form, NO_JOBS, JOB)["premise"] == "the rates you entered are right"
