@@ -8,27 +8,42 @@ VENV_MIN ?= .venv-min
 VENV_DIST ?= .venv-dist
 VENV_TORCH ?= .venv-torch
 VENV_CLUSTERS ?= .venv-clusters
+VENV_STORES ?= .venv-stores
 
-.PHONY: demo test check unit branches test-min dist stress mutants fuzz bench scale bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch test-app gpu procedures study test-clusters pictures docs clean
+# Empty is the default of Python. Where it is set, as in many containers, each of the hundreds of processes that the
+# tests start compiles all modules again, because the packages are installed without bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+# Without bytecode, which Python writes for the modules that it imports. pip would compile all 20,000 of them.
+INSTALL := -m pip install --quiet --no-compile
+
+.PHONY: demo test check lint types unit branches test-min dist stress mutants fuzz bench scale bench-check coverage compare-coverage betting-coverage certify-coverage estimate-coverage estimate-downstream test-torch test-app gpu procedures study test-clusters test-stores pictures docs clean
 
 demo: $(VENV)/.run
 	$(BIN)/baserate demo
 
-test: check unit
+# The type checker runs beside the tests, some of which wait for processes or servers.
+test: lint
+	$(MAKE) --jobs=2 types unit
 
-check: $(VENV)/.dev
+check: lint types
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
 
 # One core per worker: the threads of BLAS and OpenMP in one worker would wait for those of the others.
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Each file on one worker, since fixtures are shared within files; in the order of tests/conftest.py.
+BY_FILE := -n auto --dist loadfile --no-loadscope-reorder
 unit: $(VENV)/.dev
-	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile
+	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" $(BY_FILE)
 
 # The same with branch coverage, which makes the tests half as fast again.
 branches: $(VENV)/.dev
-	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" -n auto --dist loadfile --cov --cov-report=term
+	$(ONE_CORE) $(BIN)/python -m pytest -m "not stress" $(BY_FILE) --cov --cov-report=term
 
 # The core on the lowest versions that pyproject.toml allows. The study is left out: it needs solvers and data sets.
 MIN_TESTS := adjust commands dask displays engines estimators dataframes intervals kernels losses rates report result \
@@ -42,7 +57,7 @@ test-min: $(VENV_MIN)/.done
 
 # Tensors without a GPU, in an environment of its own: torch for the CPU, and Triton's interpreter, which runs the same
 # kernels. Without the settings of tests/conftest.py, which need the study.
-TORCH_TESTS := tests/test_torch.py tests/test_torch_layer.py tests/test_triton.py
+TORCH_TESTS := tests/test_torch.py tests/test_torch_layer.py tests/test_triton.py tests/test_triton_newton.py
 test-torch: $(VENV_TORCH)/.done
 	$(ONE_CORE) TRITON_INTERPRET=1 $(VENV_TORCH)/bin/python -m pytest --noconftest -m "not stress" -n auto $(TORCH_TESTS)
 	$(ONE_CORE) $(VENV_TORCH)/bin/python -m pytest src/baserate/torch docs/gpu.md
@@ -50,7 +65,7 @@ test-torch: $(VENV_TORCH)/.done
 # The page in the browser, with axe-core from npm, which checks accessibility, and with the long tests.
 AXE := .axe/node_modules/axe-core/axe.min.js
 test-app: $(VENV)/.dev $(AXE)
-	BASERATE_AXE=$(AXE) $(BIN)/python -m pytest tests/test_app.py tests/test_app_forms.py tests/test_app_security.py tests/test_app_large.py
+	BASERATE_AXE=$(AXE) $(BIN)/python -m pytest tests/test_app.py tests/test_app_forms.py tests/test_app_security.py tests/test_app_downloads.py tests/test_app_states.py tests/test_app_large.py
 
 $(AXE):
 	npm install --no-fund --no-audit --prefix .axe axe-core@4
@@ -68,9 +83,9 @@ dist: $(VENV)/.dist
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python tools/check_wheel.py dist/*.whl
 	$(PYTHON) -m venv $(VENV_DIST)
-	$(VENV_DIST)/bin/python -m pip install --quiet dist/*.whl
+	$(VENV_DIST)/bin/python $(INSTALL) dist/*.whl
 	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
-	$(VENV_DIST)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[files]"
+	$(VENV_DIST)/bin/python $(INSTALL) "$$(echo dist/*.whl)[files]"
 	cd $(VENV_DIST) && bin/python -I $(CURDIR)/tools/smoke_test.py
 
 # BASERATE_CASES multiplies the random cases of the tests. `make test` runs a quarter of them.
@@ -105,8 +120,8 @@ bench: $(VENV)/.bench
 
 # The tables of docs/scale.md, in the environment of Spark and Dask; about 10 minutes on two cores.
 scale: $(VENV_CLUSTERS)/.done
-	$(VENV_CLUSTERS)/bin/python -m pip install --quiet -e ".[fast]"
-	$(VENV_CLUSTERS)/bin/python benchmarks/scale.py files links classes spark-1 spark-2 spark-4 dask-1 dask-2 dask-4 --docs
+	$(VENV_CLUSTERS)/bin/python $(INSTALL) -e ".[fast]"
+	$(VENV_CLUSTERS)/bin/python benchmarks/scale.py files links classes driver spark-1 spark-2 dask-1 dask-2 dask-4 --docs
 
 # A few ratios, compared with those in benchmarks/ratios.json; fails if one is more than 25 % worse.
 bench-check: $(VENV)/.dev
@@ -143,10 +158,23 @@ study: $(VENV)/.study
 	$(BIN)/baserate study --out .study --pages docs/study
 
 # Spark (which needs Java) and Ray on this machine, in an environment of its own, since both constrain other packages.
-# Without the settings of tests/conftest.py, which need the study. With STRESS=1 also long tests.
-CLUSTER_TESTS := $(if $(STRESS),,-m "not stress") -k "not plain" tests/test_clusters.py
+# Without the settings of tests/conftest.py, which need the study. Every loss, every kind of rates, groups, weights and
+# the death of an executor, on both at the same time; with STRESS=1 all tests of clusters, one after the other.
+TEST_CLUSTERS := $(ONE_CORE) $(VENV_CLUSTERS)/bin/python -m pytest --noconftest tests/test_clusters.py
 test-clusters: $(VENV_CLUSTERS)/.done
-	$(ONE_CORE) $(VENV_CLUSTERS)/bin/python -m pytest --noconftest $(CLUSTER_TESTS)
+ifdef STRESS
+	$(TEST_CLUSTERS) -k "not plain"
+else
+	$(TEST_CLUSTERS) -m short -k ray & ray=$$!; $(TEST_CLUSTERS) -m short -k spark; spark=$$?; wait $$ray && exit $$spark
+endif
+
+# Google Cloud Storage and Azure Blob Storage: servers on this machine that answer like them, from PyPI and from npm.
+AZURITE := .azurite/node_modules/.bin/azurite-blob
+test-stores: $(VENV_STORES)/.done $(AZURITE)
+	$(ONE_CORE) BASERATE_AZURITE=$(AZURITE) $(VENV_STORES)/bin/python -m pytest --noconftest tests/test_cloud_stores.py
+
+$(AZURITE):
+	npm install --no-fund --no-audit --prefix .azurite azurite@3
 
 pictures: $(VENV)/.dev
 	$(BIN)/python examples/uncertain_rates.py --out docs/uncertain-rates.svg
@@ -167,35 +195,31 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -n -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/check_site.py docs/_build/html
 
-# The demo needs only what a user installs; the checks need the development tools as well.
-$(VENV)/.run: pyproject.toml
+# An environment with a new pip. Each file below stands for a list of extras that is installed in it.
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[report]"
+	$(BIN)/python $(INSTALL) --upgrade pip
+
+# The demo needs only what a user installs.
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(BIN)/python $(INSTALL) -e ".[report]"
 	touch $@
 
-$(VENV)/.study: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[study]"
+EXTRAS := $(addprefix $(VENV)/.,study dev mutants dist docs)
+$(EXTRAS): $(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python $(INSTALL) -e ".[$*]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
-	touch $@
-
-$(VENV)/.mutants: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -e ".[mutants]"
-	touch $@
-
-$(VENV)/.dist: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[dist]"
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python $(INSTALL) -e ".[dev,peers]"
 	touch $@
 
 # pandas, polars and skops are what these tests use; joblib and tqdm are what conftest.py imports with the study.
 $(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
 	$(PYTHON_MIN) -m venv --clear $(VENV_MIN)
 	$(VENV_MIN)/bin/python tools/lowest_versions.py fast files dask report test > $(VENV_MIN)/constraints.txt
-	$(VENV_MIN)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV_MIN)/bin/python -m pip install --quiet --constraint $(VENV_MIN)/constraints.txt \
+	$(VENV_MIN)/bin/python $(INSTALL) --upgrade pip
+	$(VENV_MIN)/bin/python $(INSTALL) --constraint $(VENV_MIN)/constraints.txt \
 		-e ".[fast,files,dask,report]" pandas polars skops joblib tqdm pytest pytest-xdist hypothesis
 	touch $@
 
@@ -203,25 +227,26 @@ $(VENV_MIN)/.done: pyproject.toml tools/lowest_versions.py
 # packages for ONNX run the exported layer, and JAX shares arrays.
 $(VENV_TORCH)/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV_TORCH)
-	$(VENV_TORCH)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV_TORCH)/bin/python -m pip install --quiet --no-compile -e ".[fast]" torch==2.13.0 triton onnx onnxscript onnxruntime jax \
+	$(VENV_TORCH)/bin/python $(INSTALL) --upgrade pip
+	$(VENV_TORCH)/bin/python $(INSTALL) -e ".[fast]" torch==2.13.0 triton onnx onnxscript onnxruntime jax \
 		pytest pytest-xdist hypothesis
 	touch $@
 
-# hypothesis is what tests/support.py imports; cloudpickle, which the tests use, comes with Dask.
+# hypothesis is what tests/support.py imports; cloudpickle, which the tests use, comes with Dask. Spark is published as
+# source, of which pip builds a wheel. To compress its 400 MB, and to expand them at once, takes longer than all the rest.
 $(VENV_CLUSTERS)/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV_CLUSTERS)
-	$(VENV_CLUSTERS)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV_CLUSTERS)/bin/python -m pip install --quiet --no-compile -e ".[spark,ray,dask]" pytest hypothesis
+	$(VENV_CLUSTERS)/bin/python $(INSTALL) --upgrade pip
+	printf '[bdist_wheel]\ncompression = stored\n' > $(VENV_CLUSTERS)/build.cfg
+	DIST_EXTRA_CONFIG=$(abspath $(VENV_CLUSTERS))/build.cfg \
+		$(VENV_CLUSTERS)/bin/python $(INSTALL) -e ".[spark,ray,dask]" pytest hypothesis
 	touch $@
 
-$(VENV)/.docs: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
-	touch $@
-
-$(VENV)/.bench: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[dev,peers]"
+$(VENV_STORES)/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV_STORES)
+	$(VENV_STORES)/bin/python $(INSTALL) --upgrade pip
+	$(VENV_STORES)/bin/python $(INSTALL) -e ".[cloud,onnx,report]" gcp-storage-emulator pytest hypothesis
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) $(VENV_CLUSTERS) .axe .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf docs/_build docs/api docs/auto_gallery dist $(VENV) $(VENV_MIN) $(VENV_DIST) $(VENV_TORCH) $(VENV_CLUSTERS) $(VENV_STORES) .axe .azurite .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

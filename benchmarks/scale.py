@@ -1,7 +1,7 @@
 """Measure how the cost of a fit grows with rows, classes and workers, and write the tables of docs/scale.md.
 
 ``python benchmarks/scale.py PART ...`` measures some parts, and keeps their figures in benchmarks/scale.json. The parts
-are ``files``, ``links``, ``classes``, and for each number of workers ``spark-1`` or ``dask-1``. ``python
+are ``files``, ``links``, ``classes``, ``driver``, and for each number of workers ``spark-1`` or ``dask-1``. ``python
 benchmarks/scale.py --docs`` writes the tables and the prediction from these figures; `make scale` does all of it. Spark
 needs Java.
 """
@@ -37,6 +37,7 @@ GROUP = 1 << 20  # rows per row group
 VALUES = 1 << 23  # of each matrix in the table of classes
 CLUSTER_ROWS = 4_000_000  # in 4 files
 WORKERS = (1, 2, 4)
+DRIVER_ROWS = (200_000, 2_000_000, 20_000_000)
 
 MACHINES, CORES, ROWS = 100, 16, 1e12  # what is predicted
 READ = 1e9  # bytes per second that a machine of the prediction reads from its storage
@@ -71,7 +72,7 @@ def scan(paths: list[Path]) -> None:
 
 def measured(paths: list[Path], *, scans: bool = True) -> dict[str, Any]:
     """A scan and a fit of some files."""
-    scanned = timed(lambda: scan(paths))[0] if scans else None
+    scanned = min(timed(lambda: scan(paths))[0] for _ in range(3)) if scans else None
     seconds, result = timed(lambda: br.adjust([str(path) for path in paths], RATES, columns="p_*"))
     assert result.converged
     return {"rows": result.n_rows, "scan": scanned, "seconds": seconds, "passes": result.n_passes}
@@ -184,6 +185,36 @@ def _count(batches: Any) -> Any:
     yield pa.record_batch({"n": pa.array([sum(batch.num_rows for batch in batches)], pa.int64())})
 
 
+def driver() -> list[dict[str, Any]]:
+    """Memory of the driver of Spark, in a process of its own, for fits of more and more rows."""
+    ran = subprocess.run([sys.executable, __file__, "--spark-driver"], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise RuntimeError(ran.stderr[-3000:])
+    return [json.loads(line) for line in ran.stdout.strip().splitlines()]
+
+
+def spark_driver() -> None:
+    """Print the memory of this process and of its JVM after each fit."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from cluster_support import spark_cluster
+
+    with spark_cluster(settings={"spark.sql.execution.arrow.maxRecordsPerBatch": "50000"}) as cluster:
+        jvm = cluster.session.sparkContext._gateway.proc.pid
+        for n in DRIVER_ROWS:
+            raw = cluster.session.range(0, n, 1, 8).selectExpr("id", "1.5D + (hash(id) % 100) / 101D as a")
+            df = raw.selectExpr("id", "a / (a + 1) as p_a", "1 / (a + 1) as p_b")
+            seconds, result = timed(lambda df=df: br.adjust(df, {"a": 0.3, "b": 0.7}, columns="p_*"))
+            assert result.converged
+            found = {"rows": n, "passes": result.n_passes, "seconds": seconds}
+            print(json.dumps(found | {"python": peak_memory(os.getpid()), "jvm": peak_memory(jvm)}), flush=True)
+
+
+def peak_memory(process: int) -> int:
+    """The largest memory of a process so far, in MiB."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return round(int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024)
+
+
 def on_dask(workers: int, paths: list[str]) -> dict[str, Any]:
     """Fits with Dask workers that have one thread each. The rows are kept in their memory."""
     import dask.dataframe as dd
@@ -206,6 +237,7 @@ PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "files": files,
     "links": links,
     "classes": classes,
+    "driver": driver,
     **{f"spark-{n}": partial(cluster, on_spark, n) for n in WORKERS},
     **{f"dask-{n}": partial(cluster, on_dask, n) for n in WORKERS},
 }
@@ -280,11 +312,26 @@ def traffic(found: dict[str, Any]) -> str:
     )
 
 
+def driver_table(found: dict[str, Any]) -> str:
+    """Memory of the driver by number of rows."""
+    rows = [
+        [
+            f"{one['rows']:,}",
+            str(one["passes"]),
+            f"{one['seconds']:.1f} s",
+            f"{one['python']} MiB",
+            f"{one['jvm']} MiB",
+        ]
+        for one in found["driver"]
+    ]
+    return table(["rows", "passes", "fit", "largest memory of the Python process", "of the JVM"], rows)
+
+
 def prediction(found: dict[str, Any]) -> str:
     """The model with the measured figures, for many rows on many machines."""
-    one = found["spark-1"][0]
+    one = found["spark-2"][0]  # all cores of the machine are busy: beside the JVM, each executor has a Python process
     jobs = one["passes"] + 1
-    per_row = (one["seconds"] / jobs - one["overhead"]) / one["rows"]
+    per_row = (one["seconds"] / jobs - one["overhead"]) * one["workers"] / one["rows"]
     compute = ROWS * per_row / (MACHINES * CORES)
     width = len(CLASSES) * 4
     reading = ROWS * width / (MACHINES * READ)
@@ -294,7 +341,7 @@ def prediction(found: dict[str, Any]) -> str:
     joins = levels * one["overhead"]
     total = jobs * (max(compute, reading) + scheduling + joins + one["overhead"])
     lines = [
-        ["cost of a row in a pass, one core", f"c = {per_row * 1e9:.0f} ns", "measured: Spark, 1 executor"],
+        ["cost of a row in a pass, one core", f"c = {per_row * 1e9:.0f} ns", "measured: Spark, 2 executors on 2 cores"],
         ["jobs", f"P = {jobs}", "measured: the passes, and the count"],
         ["fixed cost of a job", f"{one['overhead'] * 1e3:.0f} ms", "measured: 1000 rows"],
         ["compute per job", f"{compute:,.0f} s", f"n c / ({MACHINES} x {CORES} cores)"],
@@ -318,6 +365,7 @@ def write_docs(found: dict[str, Any]) -> None:
         ("classes", classes_table(found)),
         ("workers", workers_table(found)),
         ("traffic", traffic(found)),
+        ("driver", driver_table(found)),
         ("prediction", prediction(found)),
     ):
         fill("docs/scale.md", f"scale-{name}", text)
@@ -328,7 +376,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--docs", action="store_true", help="write the tables of docs/scale.md")
     parser.add_argument("--spark-workers", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--spark-driver", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.spark_driver:
+        spark_driver()
+        return
     if options.spark_workers:
         print(json.dumps(spark_worker(options.spark_workers, options.parts)))
         return
