@@ -170,7 +170,7 @@ def test_a_guarantee_close_to_the_largest_possible_one_is_found() -> None:
 @pytest.mark.parametrize("loss", [br.losses.Log(), br.losses.Brier()])
 def test_the_compiled_solver_of_small_problems_reports_what_the_general_one_does(loss: Loss) -> None:
     p, rates, stop = rows(300, 4, seed=3), [0.4, 0.3, 0.2, 0.1], Stop(1e-10, 100)
-    small = fit_module.solve_small_problem(dual_of(p, rates, loss, "always"), stop)
+    small = fit_module.solve_easy_problem(dual_of(p, rates, loss, "always"), stop)
     general = fit_module.fit(dual_of(p, rates, loss), stop, keep_rows=True)
     assert small is not None
     assert small.n_passes == general.n_passes
@@ -200,8 +200,8 @@ def test_other_problems_are_left_to_the_general_solver(case: str) -> None:
         dual = Dual.of(engine, choose_passes(model, engine, "always"), RateSet.point(np.array([0.4, 0.3, 0.3, 0.0])))
     else:
         dual = dual_of(p, rates, br.losses.Log(), "off" if case == "no kernels" else "always")
-    assert fit_module.solve_small_problem(dual, stop) is None
-    assert fit_module.solve_small_problem(dual_of(rows(15_999, 4, 5), [0.4, 0.3, 0.2, 0.1], br.losses.Log(), "always"),
+    assert fit_module.solve_easy_problem(dual, stop) is None
+    assert fit_module.solve_easy_problem(dual_of(rows(15_999, 4, 5), [0.4, 0.3, 0.2, 0.1], br.losses.Log(), "always"),
                                           Stop(1e-10, 15)) is not None  # fmt: skip
 
 

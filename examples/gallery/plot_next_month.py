@@ -69,7 +69,7 @@ plt.show()
 
 # %%
 # On the diagonal the loss falls in every month, as guaranteed. In the next month it can rise. The largest rise is from
-# November to December, when the share of late flights more than doubles. Use an old shift only if there is reason to
+# November to December, when the share of late flights more than doubles. Use a fixed shift only if there is reason to
 # expect similar rates. Once the rate of the month is known, adjust again.
 next_month = pd.Series({b: changes.loc[a, b] for a, b in zip(list(months), list(months)[1:], strict=False)})
 next_month.round(4)
@@ -77,7 +77,7 @@ next_month.round(4)
 # %%
 own = np.diag(changes)[1:]
 print(
-    f"Sometimes: in the month after the fit, the old shift lowered the log loss in {(next_month < 0).sum()} of "
+    f"Sometimes: in the month after the fit, the fixed shift lowered the log loss in {(next_month < 0).sum()} of "
     f"{len(next_month)} months and raised it in {(next_month > 0).sum()} (by up to {next_month.max():.3f}), "
     f"{next_month.mean():+.4f} on average; adjusting each month to its own rate changed it by {own.mean():+.4f} on "
     f"average and never raised it."
