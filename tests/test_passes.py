@@ -22,7 +22,7 @@ from baserate.passes.numba_passes import LARGE_VALUES, NumbaPasses
 from baserate.passes.numpy_passes import NumpyPasses
 
 KERNEL_LOSSES = [br.losses.Log(), br.losses.Brier()]
-CLASSES = [2, 3, 4, 7, 48, 49, 90]
+CLASSES = [2, 3, 4, 7, 90, 256, 257]
 SIZES = [1, 63, 64, 65, 200]
 
 with_kernel = pytest.mark.parametrize("loss", KERNEL_LOSSES, ids=loss_id)
@@ -161,7 +161,7 @@ def test_kernels_survey_a_block_like_numpy(loss: Loss, k: int, n: int, zeros: fl
 @pytest.mark.parametrize("k", CLASSES)
 @pytest.mark.parametrize("n", SIZES)
 def test_kernels_write_the_rows_of_numpy(loss: Loss, k: int, n: int) -> None:
-    block, shift = random_block(n, k, seed=n - k + 100), random_shift(k, k, size=0.3)
+    block, shift = random_block(n, k, seed=n + k), random_shift(k, k, size=0.3)
     fast, plain = passes_of("always", loss, k), passes_of("off", loss, k)
     ours, theirs = fast.write(block, shift), plain.write(block, shift)
     np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-13, atol=1e-15)

@@ -37,6 +37,7 @@ from baserate.core.contracts import (
 from baserate.core.fit import EASY_PASSES
 from baserate.core.newton import TRUST_REGION, Target, relative_tolerance
 from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.core.start import FEW_CLASSES
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
@@ -59,7 +60,6 @@ LARGE_VALUES = 100_000
 """Inputs with so many values use kernels by default, even if they have to be compiled first."""
 
 _BLOCK_VALUES = 1 << 19  # A fraction of a millisecond of work, in which Python is not needed.
-_MOST_CURVED = 48  # Up to so many classes the kernel sums the curvature; beyond, BLAS is faster.
 
 
 class KernelSums(NamedTuple):
@@ -165,7 +165,7 @@ class NumbaPasses(RowPasses):
             return None
         kernel = kernel_of(model.loss, rows.dtype)
         large = kernels == "always" or rows.n_values >= LARGE_VALUES
-        if rows.n_cells is not None and model.n_classes > _MOST_CURVED:
+        if rows.n_cells is not None and model.n_classes > FEW_CLASSES:
             return None
         if kernel is None or not large or not _supports(model) or not is_installed():  # last, since it imports numba
             return None
@@ -350,7 +350,7 @@ class NumbaPasses(RowPasses):
     @property
     def _is_wide(self) -> bool:
         """Whether rows are so long that the pass runs along them, and leaves the curvature to BLAS."""
-        return self.model.n_classes > _MOST_CURVED
+        return self.model.n_classes > FEW_CLASSES
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -418,7 +418,7 @@ def kernel_of(loss: Loss, dtype: np.dtype[Any]) -> LossKernel | None:
 
 def _supports(model: RowModel) -> bool:
     plain = model.bounded and not model.reading.from_logits and model.limit_levels is None and not model.softness
-    return plain and (model.n_classes <= _MOST_CURVED or model.keeps_all_classes)
+    return plain and (model.n_classes <= FEW_CLASSES or model.keeps_all_classes)
 
 
 @functools.cache
