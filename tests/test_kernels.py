@@ -203,6 +203,19 @@ def test_an_extrapolated_step_that_is_not_accurate_is_corrected(loss: Any, monke
     np.testing.assert_allclose(inexact.probs, known.probs, rtol=0, atol=1e-9)
 
 
+def test_many_rows_that_kernels_leave_to_numpy_are_adjusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(11)
+    one_column, two_columns = rng.random(120_000), random_rows(rng, 120_000, 2, 2.0, 0.0)
+    positive = br.adjust(one_column[:2000], 0.1)
+    unchanged = br.adjust(two_columns[:2000], two_columns[:2000].mean(axis=0))
+    for fitted, new in ((positive, one_column), (unchanged, two_columns)):
+        answers = []
+        for kernels in ("off", "always"):
+            monkeypatch.setenv("BASERATE_KERNELS", kernels)
+            answers.append(fitted.apply(new))
+        np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [4, FEW_CLASSES + 1])
 def test_apply_gives_the_same_rows_with_kernels_and_numpy(loss: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -368,7 +368,7 @@ class NumbaPasses(RowPasses):
             first = piece.start - block.start
             rows[first : first + len(written.rows)] = written.rows
             sums.append(written.sums)
-        return WrittenBlock(rows, total(sums))
+        return WrittenBlock(rows, () if check else total(sums))
 
     def _run(
         self, block: Block, shift: FloatArray, todo: int, curvature: bool, rows: NDArray[Any] | None = None
