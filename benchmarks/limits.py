@@ -211,6 +211,20 @@ for _ in range(2):
     print(time.perf_counter() - start)
 """
 
+FIRST_SMALL_CALL = """
+import sys, time
+sys.path.insert(0, sys.argv[3])
+from peers import PEERS, ours, problem
+p, rates = problem("easy", 1000, 8)
+answer = PEERS[sys.argv[1]].answer if sys.argv[1] in PEERS else ours
+if sys.argv[1].startswith("CVXPY"):
+    import cvxpy
+start = time.perf_counter()
+answer(p, rates, sys.argv[2])
+print(time.perf_counter() - start)
+assert "numba" not in sys.modules
+"""
+
 
 def start() -> list[dict[str, Any]]:
     """Times of the import and of the first call in a new process."""
@@ -223,13 +237,28 @@ def start() -> list[dict[str, Any]]:
         {"what": "first call on 100,000 x 10, nothing compiled yet", "seconds": compiled},
         {"what": "the same in the next process", "seconds": statistics.median(first for first, _ in loaded)},
         {"what": "second call in a process", "seconds": statistics.median(second for _, second in loaded)},
+        *first_small_calls(),
     ]
 
 
-def run_in_new_process(code: str, **environment: str) -> list[float]:
+def first_small_calls() -> list[dict[str, Any]]:
+    """The first call of a process on 1000 x 8, without numba, and that of CVXPY after its import."""
+    names = {"log": ("baserate", "CVXPY + ECOS"), "brier": ("baserate", "CVXPY + OSQP")}
+    calls = {f"{name}, {loss}": (name, loss) for loss, of_loss in names.items() for name in of_loss}
+    seconds: dict[str, list[float]] = {what: [] for what in calls}
+    for _ in range(7):
+        for what, (name, loss) in calls.items():
+            seconds[what] += run_in_new_process(FIRST_SMALL_CALL, name, loss, str(Path(__file__).parent))
+    return [
+        {"what": f"first call on 1000 x 8, {what}", "seconds": statistics.median(taken)}
+        for what, taken in seconds.items()
+    ]
+
+
+def run_in_new_process(code: str, *arguments: str, **environment: str) -> list[float]:
     """Run code in a new process, and return the numbers that it prints."""
-    env = os.environ | environment
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    env, command = os.environ | environment, [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     return [float(line) for line in done.stdout.split()]
 
 

@@ -187,7 +187,7 @@ SECTIONS = {
         {"k": column("k"), "passes, log": column("passes, log"), "passes, Brier": column("passes, brier")}
         | {name: column(name, ",.2f", 1e3) for name in ("probs.copy()", *BOTH, *QUICK_NAMES)},
     ),
-    "start": Section(limits.start, {"what": column("what"), "seconds": column("seconds", ".2f")}),
+    "start": Section(limits.start, {"what": column("what"), "milliseconds": column("seconds", ",.1f", 1e3)}),
 }
 
 
