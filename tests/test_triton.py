@@ -77,6 +77,13 @@ def test_apply_writes_and_checks_in_one_pass(loss: str) -> None:
             result.apply(rows)
 
 
+def test_many_rows_that_kernels_leave_to_torch_are_adjusted() -> None:
+    unchanged = solve(as_layout(P, "float64", "rows", DEVICE), P.mean(axis=0))
+    new = as_layout(np.tile(P, (60, 1)), "float64", "rows", DEVICE)
+    with kernel_setting("always"):
+        assert torch.allclose(unchanged.apply(new), new, rtol=0, atol=1e-15)
+
+
 def test_tiny_probabilities_and_far_logits_are_left_to_torch() -> None:
     logits = np.log(P)
     logits[3] = [0.0, -900.0, -1.0]

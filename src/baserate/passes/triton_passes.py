@@ -6,7 +6,7 @@ Triton comes with torch on Linux. Compiling a kernel takes about a second, once 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -213,17 +213,19 @@ class TritonPasses(RowPasses):
         return torch.empty_like(block.rows, dtype=getattr(torch, self.model.answer_types.common))
 
     def _in_torch(self, block: Block, task: Callable[[Block], Any]) -> Any:
-        return total(map(task, block.split(rows_per_block(self.model.n_classes, self.fallback.block_values))))
+        return total(map(task, self._pieces(block)))
 
     def _write_in_torch(self, block: Block, shift: FloatArray, check: bool, rows: Any) -> WrittenBlock:
-        def write(piece: Block) -> Any:
+        sums = []
+        for piece in self._pieces(block):
             written = self.fallback.write(piece, shift, check=check)
             first = piece.start - block.start
             rows[first : first + len(written.rows)] = written.rows
-            return written.sums
+            sums.append(written.sums)
+        return WrittenBlock(rows, () if check else total(sums))
 
-        sums = self._in_torch(block, write)
-        return WrittenBlock(rows, sums)
+    def _pieces(self, block: Block) -> Iterator[Block]:
+        return block.split(rows_per_block(self.model.n_classes, self.fallback.block_values))
 
 
 def _edges(found: FloatArray, k: int) -> FloatArray:
