@@ -448,6 +448,11 @@ class Rates(ABC):
         """Whether the set was computed for one confidence, so that it is not known for a higher one."""
         return False
 
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the confidence holds only approximately."""
+        return False
+
     def at_confidence(self, level: float) -> Self:
         """The set that contains the rates with at least this confidence.
 

@@ -13,7 +13,7 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.group_labels import GroupIndex, Label, as_json_value, group_name
 from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
-from baserate.rates.group_conditions import group_assumptions, is_approximate
+from baserate.rates.group_conditions import group_assumptions
 from baserate.rates.group_intervals import counted_bounds, sampled_bounds
 from baserate.rates.group_sets import GroupSets, check_range, check_sums, rescaled, tightened
 from baserate.rates.sets import ROUNDING, RateSet
@@ -207,6 +207,11 @@ class GroupedRates(Rates):
         levels = self.levels
         return max(1.0 - float(levels.sum()), 0.0) if levels.any() else None
 
+    @property
+    def is_approximate(self) -> bool:
+        uses_approximation = self.design_effect > 1 or any(rates.is_approximate for rates in self.own.values())
+        return self.certainty is not None and uses_approximation
+
     def bounds(self, batch_size: Any = None) -> tuple[FloatArray, FloatArray]:
         """The smallest and the largest possible rate of each class in each group.
 
@@ -270,8 +275,7 @@ class GroupedRates(Rates):
             return f"if the class rates of each group of {self.name} lie within their bounds"
         of = None if self.of == "rates" or np.isnan(self.low).all() else self.of
         assumed = self.of == "rates" and not (np.isnan(self.low) & np.isnan(self.high)).all()
-        approximate |= self.design_effect > 1 or any(map(is_approximate, self.own.values()))
-        about = "about " if approximate else ""
+        about = "about " if approximate or self.is_approximate else ""
         clauses = group_assumptions(self.name, of, list(self.own.values()), others_assumed=assumed)
         return f"with {about}{self._confidence_note()}, if {clauses}"
 

@@ -79,6 +79,10 @@ class EstimatedRates(Rates):
         return not self.refuted  # all rates are possible then, at every confidence
 
     @property
+    def is_approximate(self) -> bool:
+        return not self.refuted and self.method != "exact"
+
+    @property
     def assumption(self) -> str:
         if self.refuted:
             return self.condition()
@@ -140,7 +144,7 @@ class EstimatedRates(Rates):
     def condition(self, *, approximate: bool = False) -> str:
         if self.refuted:
             return "whatever the class rates of these rows are"
-        about = "" if self.method == "exact" else "about "
+        about = "about " if self.is_approximate else ""
         return f"with {about}{percent(self.confidence)} confidence, if {self.assumption} ({self._test()})"
 
     def _columns(self) -> dict[str, Any]:

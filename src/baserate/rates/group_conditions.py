@@ -37,25 +37,17 @@ def group_assumptions(name: str, of: str | None, own: Sequence[Rates], *, others
     for kind in (kind for kind in _WITH if kind in kinds):
         is_only = len(kinds) == 1 and not others_assumed and len(sampled) in (0, len(own))
         groups = f"each group of {name}" + ("" if is_only else f" with {_WITH[kind]}")
-        notes = {getattr(rates, "note", "") for rates in sampled if rates.kind == kind}
-        clauses += [_clause(kind, groups, note) for note in sorted(notes or {""})]
+        clauses.append(_clause(kind, groups))
     if others_assumed:
         clauses.append(f"the class rates of the other groups of {name} are as given")
     return ", and ".join(clauses) or f"the class rates of each group of {name} lie in their sets"
 
 
-def is_approximate(rates: Rates) -> bool:
-    """Whether the confidence in the rates of a group holds only approximately."""
-    return rates.condition().startswith("with about")
-
-
-def _clause(kind: str, groups: str, note: str) -> str:
+def _clause(kind: str, groups: str) -> str:
     """What is assumed about groups with rates of one kind."""
     if kind == "labelled":
         return f"the labelled rows of {groups} were drawn at random from the rows of the group"
     if kind == "estimated":
-        if note:
-            return f"in {groups}, {note}"
         return f"predictions within each class of {groups} are distributed as in the validation data"
     if kind == "samples":
         return f"the draws of {groups} represent what is known about the class rates of its rows"

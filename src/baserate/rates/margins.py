@@ -120,6 +120,10 @@ class Margins(Rates):
         alphas = [1.0 - part.certainty for part in self.parts if part.certainty is not None]
         return max(1.0 - sum(alphas), 0.0) if alphas else None
 
+    @property
+    def is_approximate(self) -> bool:
+        return any(part.is_approximate for part in self.parts)
+
     def _at_level(self, level: float) -> Margins:
         return self if self.certainty is None else self._with_parts(_sharing(self.parts, level), self.classes)
 

@@ -34,7 +34,7 @@ class Sampled(Rates):
         return float(self.confidence)
 
     def condition(self, *, approximate: bool = False) -> str:
-        about = "about " if approximate else ""
+        about = "about " if approximate or self.is_approximate else ""
         return f"with {about}{percent(self.confidence)} confidence, if {self.assumption}"
 
     def _validated(self) -> Self:
@@ -50,6 +50,10 @@ class SurveyCounts(Sampled):
     counts: Any
     total: Any = None
     design_effect: Any = 1.0
+
+    @property
+    def is_approximate(self) -> bool:
+        return bool(self.design_effect != 1)
 
     @property
     def assumption(self) -> str:
@@ -86,9 +90,6 @@ class SurveyCounts(Sampled):
 
     def _columns(self) -> dict[str, Any]:
         return {"count": self.counts}
-
-    def condition(self, *, approximate: bool = False) -> str:
-        return super().condition(approximate=approximate or self.design_effect != 1)
 
     def to_json(self) -> dict[str, Any]:
         # Without what earlier versions do not know, unless it is needed, so that they can read the description.

@@ -162,7 +162,7 @@ def _split(known: Rates, alpha: float) -> tuple[float, Rates]:
 
 def _condition(known: Rates, level: float, alpha_rows: float) -> str:
     is_survey = known.kind == "counts"
-    about = "about " if is_survey and getattr(known, "design_effect", 1) != 1 else ""
+    about = "about " if known.is_approximate else ""
     split = ""
     if known.certainty is not None and not known.rate_set(None).is_point:
         split = f" ({percent(1 - alpha_rows)} for the rows, {percent(known.certainty)} for the rates)"
