@@ -28,8 +28,9 @@ from baserate.errors import BadOption
 from baserate.inputs.class_names import matched_names
 from baserate.inputs.group_labels import group_name
 from baserate.inputs.validation import class_label, quoted, quoted_name
+from baserate.rates.margins import ALL_ROWS
 from baserate.result.grouped import GroupedResult
-from baserate.result.groups import ALL_ROWS, MarginResult
+from baserate.result.groups import MarginResult
 from baserate.result.record import Result
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.numbers import counted

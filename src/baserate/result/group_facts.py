@@ -8,7 +8,8 @@ import numpy as np
 
 from baserate.inputs.group_labels import group_name
 from baserate.losses.base import short_name
-from baserate.result.groups import ALL_ROWS, MarginResult
+from baserate.rates.margins import ALL_ROWS
+from baserate.result.groups import MarginResult
 from baserate.support.arrays import IndexArray
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.inputs.group_labels import group_name
+from baserate.rates.margins import ALL_ROWS
 from baserate.result.group_facts import group_facts, most_changed_groups
 from baserate.result.grouped_certificate import level_sentence
-from baserate.result.groups import ALL_ROWS, EACH_GROUP, MarginResult
+from baserate.result.groups import EACH_GROUP, MarginResult
 from baserate.result.text import accuracy, class_name, guarantee
 from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table

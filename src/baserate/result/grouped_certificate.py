@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,14 +54,7 @@ class GroupedCertificate(Certificate):
             One table per margin, in the forms of :meth:`baserate.Rates.by`; for rates of all rows, these rates.
         """
         assert isinstance(self.known, Margins)
-        parts = self.known.parts
-        if len(tables) != len(parts):
-            names = ", ".join(self.known.names)
-            raise BadOption(f"pass one table per margin, so {len(parts)} for {names}, not {len(tables)}")
-        return all(
-            part.contains(table, sizes) if isinstance(part, GroupedRates) else part.contains(table, int(sizes[0]))
-            for part, table, sizes in zip(parts, tables, self.batch_sizes, strict=True)
-        )
+        return tables_in_sets(self.known, self.batch_sizes, tables)
 
     def _summary(self) -> Summary:
         promise = guarantee(self.loss_reduction, self.condition)
@@ -68,6 +62,18 @@ class GroupedCertificate(Certificate):
             return Summary("Guarantee", [promise])
         title = f"Guarantee for {counted(self.batch_size, 'row')}, {len(self.sensitivity)} classes, rates per group"
         return Summary(title, [promise, level_sentence(self.guarantee_level), accuracy(self.residual, self.gap)])
+
+
+def tables_in_sets(known: Margins, batch_sizes: Sequence[IndexArray], tables: Sequence[Any]) -> bool:
+    """Whether the class rates of the groups in these tables, one per margin, are possible."""
+    parts = known.parts
+    if len(tables) != len(parts):
+        names = ", ".join(known.names)
+        raise BadOption(f"pass one table per margin, so {len(parts)} for {names}, not {len(tables)}")
+    return all(
+        part.contains(table, sizes) if isinstance(part, GroupedRates) else part.contains(table, int(sizes[0]))
+        for part, table, sizes in zip(parts, tables, batch_sizes, strict=True)
+    )
 
 
 def level_sentence(level: str) -> str:

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baserate.errors import BadGroups, BadOption, BadRates
+from baserate.errors import BadGroups, BadRates
 from baserate.inputs.dataframes import from_columns
 from baserate.inputs.group_labels import Label, group_name
-from baserate.rates import GroupedRates, Margins
+from baserate.rates import Margins
 from baserate.result.facts import json_number
+from baserate.result.grouped_certificate import level_sentence, tables_in_sets
 from baserate.result.shift_certificate import ShiftCertificate, title
 from baserate.result.text import class_name
 from baserate.support.arrays import FloatArray, IndexArray
@@ -19,7 +20,6 @@ from baserate.support.numbers import counted, format_column
 from baserate.support.summary import Summary, Table
 
 _MAX_GROUPS = 12  # Groups in a printed table; of more, those with the smallest guarantees.
-_OVERLAP = "the groups overlap, so this holds for all rows together; the loss of a single group may rise"
 
 
 class CertifiedGroups(NamedTuple):
@@ -66,15 +66,7 @@ class GroupedShiftCertificate(ShiftCertificate):
     def holds_for(self, *tables: Any) -> bool:
         """Whether the guarantee holds if these are the class rates of the groups; one table per margin."""
         assert isinstance(self.known, Margins)
-        parts = self.known.parts
-        if len(tables) != len(parts):
-            raise BadOption(
-                f"pass one table per margin, so {len(parts)} for {', '.join(self.known.names)}, not {len(tables)}"
-            )
-        return all(
-            part.contains(table, sizes) if isinstance(part, GroupedRates) else part.contains(table, int(sizes[0]))
-            for part, table, sizes in zip(parts, tables, self.batch_sizes, strict=True)
-        )
+        return tables_in_sets(self.known, self.batch_sizes, tables)
 
     def by_group(self, *, backend: str | None = None) -> Any:
         """What is guaranteed for each group, as a dataframe with one row per group.
@@ -115,7 +107,7 @@ class GroupedShiftCertificate(ShiftCertificate):
         """What a person sees of the certificate, in terminals and notebooks."""
         head = f"{title(self.n_rows, len(self.before))}, rates per group"
         if self.groups is None:
-            return Summary(head, [*self._statements(), _OVERLAP])
+            return Summary(head, [*self._statements(), level_sentence("all rows")])
         keys, labels, n_rows, fall = self.groups
         shown = np.sort(np.argsort(fall, kind="stable")[:_MAX_GROUPS])
         table = Table.of(

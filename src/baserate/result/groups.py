@@ -14,9 +14,10 @@ from baserate.errors import BadOption
 from baserate.inputs.dataframes import from_columns
 from baserate.inputs.group_labels import GroupIndex, Label, group_name
 from baserate.inputs.validation import quoted, quoted_name
+from baserate.rates.margins import ALL_ROWS
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
-EACH_GROUP, ALL_ROWS = "each group", "all rows"
+EACH_GROUP = "each group"
 
 
 @dataclass(frozen=True, eq=False)
