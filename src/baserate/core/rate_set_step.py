@@ -41,7 +41,7 @@ def newton(rate_set: RateSet, matrix: FloatArray | DampedSystem, mean: FloatArra
     if rate_set.is_point:
         return np.asarray(shift + solve_centred(matrix, rate_set.low - mean))
     region = rate_set.region
-    if not region.is_curved or (region.is_cut and rate_set.fixed.any()):  # the bounds may be all that matters
+    if not region.is_curved or (region.is_cut and rate_set.limits.fixed.any()):  # the bounds may be all that matters
         x = _BoxStep(rate_set.limits, matrix, mean, shift).by_block_pivoting()
         if not region.is_curved or region.distance(mean + matrix @ (x - shift)) <= region.radius:
             return x

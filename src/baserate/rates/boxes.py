@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.arrays import BoolArray, FloatArray
 
 NARROW = 1e-14
 """Differences between rates that are smaller than this are attributed to rounding."""
@@ -53,10 +53,6 @@ class Box:
     @cached_property
     def is_point(self) -> bool:
         return bool(self.fixed.all())
-
-    def restrict(self, keep: IndexArray) -> Box:
-        """The bounds of the classes ``keep``; all other classes have rate 0."""
-        return Box(self.low[keep], self.high[keep])
 
     def distance(self, rates: FloatArray) -> float:
         """The largest violation of a bound; 0 for members of the box."""

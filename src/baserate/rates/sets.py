@@ -60,11 +60,6 @@ class RateSet:
         """The bounds alone."""
         return Box(self.low, self.high)
 
-    @property
-    def fixed(self) -> BoolArray:
-        """Which classes have an exactly known rate."""
-        return self.limits.fixed
-
     @cached_property
     def is_point(self) -> bool:
         return bool((self.low == self.high).all())
