@@ -15,7 +15,9 @@ from baserate.inputs.class_names import matched_names, same_text
 from baserate.inputs.validation import class_label, quoted, quoted_name
 from baserate.support.arrays import FloatArray, has_masked_entries
 
-_RATES_TOLERANCE = 1e-6
+RATES_TOLERANCE = 1e-6
+"""Rates whose sum differs from 1 by at most this are rescaled; others are refused."""
+
 _ROUNDING = 4 * np.finfo(np.float64).eps
 _CLASSES = Option("classes", "[...]")
 
@@ -62,7 +64,7 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
             raise BadRates(f"the rate of {class_label(classes, j)} is {pi[j]}; {what} must be {rule}")
     with np.errstate(over="ignore"):
         total = float(pi.sum())
-    if abs(total - 1.0) > _RATES_TOLERANCE:
+    if abs(total - 1.0) > RATES_TOLERANCE:
         bounds = f", or for bounds on one rate pass Rates.between({pi[0]:g}, {pi[1]:g})" if n_classes == 2 else ""
         raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum{bounds}")
     # Rates that sum to 1 up to rounding stay as they are, since dividing 0.4 by their sum may give 0.4000000000000001.
@@ -122,7 +124,7 @@ def sum_is_below_one(rates: Mapping[Any, Any]) -> bool:
     if not all(map(is_one_number, rates.values())):
         return False
     numbers = [as_float(value, "a rate") for value in rates.values()]
-    return all(number >= 0 for number in numbers) and sum(numbers) < 1.0 - _RATES_TOLERANCE
+    return all(number >= 0 for number in numbers) and sum(numbers) < 1.0 - RATES_TOLERANCE
 
 
 def with_names_of(numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int) -> Mapping[Any, Any]:

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baserate.errors import BadRates, Option
+from baserate.inputs.class_numbers import RATES_TOLERANCE
 from baserate.inputs.group_labels import Label, quoted_group
 from baserate.inputs.validation import class_label
+from baserate.rates.boxes import NARROW
 from baserate.rates.regions import UNLIMITED, Region
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
 ROUND = Option("Rates.by(..., rounding='auto')")
 COUNTS = Option("Rates.by(..., kind='counts')")
-_SUM_TOLERANCE = 1e-6  # as for the rates of all rows
-_NARROW = 1e-14  # as in baserate.rates.sets
 _MOST_DECIMALS = 12  # Numbers with more decimals were not rounded for a table.
 
 
@@ -48,10 +48,10 @@ def tightened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray
     """Bounds of shape (G, k) that are also limited by the bounds of the other classes; see ``RateSet.box``."""
     rise, fall = 1.0 - low.sum(axis=1, keepdims=True), high.sum(axis=1, keepdims=True) - 1.0
     tight_low, tight_high = high - fall, low + rise
-    new_low = np.where(tight_low > low + _NARROW, tight_low, low)
-    new_high = np.where(tight_high < high - _NARROW, tight_high, high)
-    is_corner = np.minimum(rise, fall) <= _NARROW
-    corner = np.where(rise <= fall, low / np.maximum(low.sum(axis=1, keepdims=True), _NARROW), 0.0)
+    new_low = np.where(tight_low > low + NARROW, tight_low, low)
+    new_high = np.where(tight_high < high - NARROW, tight_high, high)
+    is_corner = np.minimum(rise, fall) <= NARROW
+    corner = np.where(rise <= fall, low / np.maximum(low.sum(axis=1, keepdims=True), NARROW), 0.0)
     corner = np.where(rise > fall, high / high.sum(axis=1, keepdims=True), corner)
     return np.where(is_corner, corner, new_low), np.where(is_corner, corner, new_high)
 
@@ -94,7 +94,7 @@ def rescaled(all_rates: FloatArray, complete: BoolArray, keys: Sequence[Any], la
     """The exact rates of the groups whose rates are complete. They sum to 1 in each group, up to rounding."""
     rates = all_rates[complete]
     sums = rates.sum(axis=1)
-    if (bad := np.abs(sums - 1.0) > _SUM_TOLERANCE).any():
+    if (bad := np.abs(sums - 1.0) > RATES_TOLERANCE).any():
         i, more = int(bad.argmax()), f" ({int(bad.sum()):,} groups do not sum to 1)" if bad.sum() > 1 else ""
         group = labels[int(np.flatnonzero(complete)[i])]
         raise BadRates(

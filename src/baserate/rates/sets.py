@@ -4,7 +4,7 @@ A rate set T is the part of the simplex that lies in a box, and possibly in a re
 an ellipsoid, which is not cut with the simplex; see :mod:`baserate.rates.regions`. A single point is a box of width 0.
 The set enters the dual problem through its support function ``h(lam) = min over t in T of <lam, t>``. This function is
 concave but has kinks: all classes whose rate lies strictly between its bounds have *exactly* the same shift. Shifts are
-therefore compared for equality here.
+therefore compared for equality in :mod:`baserate.rates.boxes`.
 """
 
 from __future__ import annotations
