@@ -15,7 +15,7 @@ from baserate.inputs.validation import as_classes, quoted
 from baserate.rates.base import Rates, from_json
 from baserate.rates.group_conditions import group_assumptions
 from baserate.rates.group_intervals import counted_bounds, sampled_bounds
-from baserate.rates.group_sets import GroupSets, check_range, check_sums, rescaled, tightened
+from baserate.rates.group_sets import KnownGroupSets, check_range, check_sums, rescaled, tightened
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.numbers import percent
@@ -166,7 +166,7 @@ class GroupedRates(Rates):
         low, high = (np.concatenate([values, unknown]) for values in (self.low, self.high))
         return replace(self, labels=[*self.labels, (None,) * len(self.keys)], low=low, high=high)
 
-    def group_sets(self, sizes: Any) -> GroupSets:
+    def group_sets(self, sizes: Any) -> KnownGroupSets:
         """The rate set of each group; call :meth:`on` first.
 
         Parameters
@@ -183,7 +183,7 @@ class GroupedRates(Rates):
             low[i], high[i], known[i] = one.low, one.high, True
             if one.is_curved:
                 regions[i] = one.region
-        return GroupSets(low, high, known, regions)
+        return KnownGroupSets(low, high, known, regions)
 
     @property
     def levels(self) -> FloatArray:
@@ -228,7 +228,7 @@ class GroupedRates(Rates):
         sizes = None if batch_size is None else np.broadcast_to(np.asarray(batch_size), (self.n_groups,))
         sets = known.group_sets(sizes)
         for i in sets.regions:
-            sets.low[i], sets.high[i] = sets.of(i).bounds()
+            sets.low[i], sets.high[i] = sets.rate_set(i).bounds()
         return sets.low, sets.high
 
     def contains(self, values: Any, batch_size: Any = None) -> bool:
@@ -249,7 +249,9 @@ class GroupedRates(Rates):
         sets, positions = known.group_sets(sizes), GroupIndex(known.labels)
         at = [positions.find(label) for label in other.labels]
         stated = other._widened()[0]  # with the rest for a class that is not named
-        return all(sets.of(i).distance(rates) <= ROUNDING for i, rates in zip(at, stated, strict=True) if i is not None)
+        return all(
+            sets.rate_set(i).distance(rates) <= ROUNDING for i, rates in zip(at, stated, strict=True) if i is not None
+        )
 
     def rate_set(self, batch_size: int | None) -> RateSet:
         raise self._not_supported()

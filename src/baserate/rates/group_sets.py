@@ -21,7 +21,7 @@ COUNTS = Option("Rates.by(..., kind='counts')")
 _MOST_DECIMALS = 12  # Numbers with more decimals were not rounded for a table.
 
 
-class GroupSets(NamedTuple):
+class KnownGroupSets(NamedTuple):
     """The possible rates of some groups.
 
     Attributes
@@ -39,9 +39,9 @@ class GroupSets(NamedTuple):
     known: BoolArray
     regions: Mapping[int, Region]
 
-    def of(self, i: int) -> RateSet:
-        """The rate set of one group."""
-        return RateSet(self.low[i], self.high[i], self.regions.get(i, UNLIMITED))
+    def rate_set(self, group: int) -> RateSet:
+        """The set of one group."""
+        return RateSet(self.low[group], self.high[group], self.regions.get(group, UNLIMITED))
 
 
 def tightened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
