@@ -186,7 +186,7 @@ class GroupedRates(Rates):
         return KnownGroupSets(low, high, known, regions)
 
     @property
-    def levels(self) -> FloatArray:
+    def error_probabilities(self) -> FloatArray:
         """The probability with which the rates of each group may lie outside its set; 0 if that is an assumption."""
         alpha = np.zeros(self.n_groups)
         if self.of != "rates":
@@ -198,14 +198,14 @@ class GroupedRates(Rates):
         shared = [
             i for i in np.flatnonzero(alpha).tolist() if i not in self.own or not self.own[i].has_fixed_confidence
         ]
-        alpha[shared] /= np.count_nonzero(alpha)  # the other sets already have their level among all groups
+        alpha[shared] /= np.count_nonzero(alpha)  # The other sets were computed for their part of the probability.
         return alpha
 
     @property
     def certainty(self) -> float | None:
         """Confidence that the rates of all groups lie in their sets; None if this is an assumption."""
-        levels = self.levels
-        return max(1.0 - float(levels.sum()), 0.0) if levels.any() else None
+        alpha = self.error_probabilities
+        return max(1.0 - float(alpha.sum()), 0.0) if alpha.any() else None
 
     @property
     def is_approximate(self) -> bool:
@@ -267,11 +267,11 @@ class GroupedRates(Rates):
         notes = [f"{exact}{what} of {groups}"]
         notes += [f"{unknown:,} of them unknown"] if unknown else []
         notes += [f"rounded to {self.rounding:g}"] if self.rounding else []
-        notes += [self._confidence_note()] if self.levels.any() else []
+        notes += [self._confidence_note()] if self.error_probabilities.any() else []
         return f" by {self.name}: {', '.join(notes)}"
 
     def condition(self, *, approximate: bool = False) -> str:
-        if not self.levels.any():
+        if not self.error_probabilities.any():
             if self.is_assumed_exactly:
                 return f"if each group of {self.name} has the requested class rates"
             return f"if the class rates of each group of {self.name} lie within their bounds"
@@ -381,23 +381,23 @@ class GroupedRates(Rates):
         known = ~np.isnan(self.low).all(axis=1)
         if known.any():
             own_sizes = None if sizes is None else np.asarray(sizes)[known]
-            low[known], high[known] = self._sampled(self.low[known], own_sizes, self.levels[known])
+            low[known], high[known] = self._sampled(self.low[known], own_sizes, self.error_probabilities[known])
         return low, high
 
     def _sampled(
-        self, numbers: FloatArray, sizes: IndexArray | None, levels: FloatArray
+        self, numbers: FloatArray, sizes: IndexArray | None, error_probabilities: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """The bounds of groups from their counts or from the rates of their populations."""
         filled, missing = np.where(np.isnan(numbers), 0.0, numbers), np.isnan(numbers)
         if self.of == "counts":  # a class without a count was not found in the survey
-            low, high = counted_bounds(filled.astype(np.intp), sizes, levels, self.design_effect)
+            low, high = counted_bounds(filled.astype(np.intp), sizes, error_probabilities, self.design_effect)
             centre = filled / filled.sum(axis=1, keepdims=True)
             # At low confidence the intervals of whole counts may exclude the estimate itself; see Rates.from_counts.
             return np.minimum(low, centre), np.maximum(high, centre)
         has_rest = missing.sum(axis=1, keepdims=True) <= 1  # a single class has the rest
         filled = np.where(missing & has_rest, 1.0 - filled.sum(axis=1, keepdims=True), filled)
         filled = np.where(has_rest, filled / filled.sum(axis=1, keepdims=True), filled)
-        low, high = (filled, filled) if sizes is None else sampled_bounds(filled, sizes, levels)
+        low, high = (filled, filled) if sizes is None else sampled_bounds(filled, sizes, error_probabilities)
         unknown = missing & ~has_rest
         low, high = np.minimum(low, filled), np.maximum(high, filled)
         return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
@@ -407,7 +407,7 @@ class GroupedRates(Rates):
         if rates.certainty is None or not self.joint:
             return rates.rate_set(size)
         together = self.confidence if rates.has_fixed_confidence else rates.certainty
-        level = 1.0 - (1.0 - together) / int(np.count_nonzero(self.levels))
+        level = 1.0 - (1.0 - together) / int(np.count_nonzero(self.error_probabilities))
         try:
             known = rates.at_confidence(level)
         except BadRates as error:
@@ -437,8 +437,7 @@ class GroupedRates(Rates):
         if self.joint:
             certainty = self.certainty
             return f"{percent(certainty or 0.0)} confidence for all groups together"
-        levels = self.levels
-        return f"{percent(1 - levels.max())} confidence for each group by itself"
+        return f"{percent(1 - self.error_probabilities.max())} confidence for each group by itself"
 
     def _not_supported(self) -> BadRates:
         return BadRates(

@@ -14,7 +14,7 @@ from baserate.support.clopper_pearson import clopper_pearson
 
 
 def counted_bounds(
-    counts: IndexArray, sizes: IndexArray | None, levels: FloatArray, design_effect: float
+    counts: IndexArray, sizes: IndexArray | None, error_probabilities: FloatArray, design_effect: float
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds from the counts of a survey in each group; see ``batch_bounds`` and ``population_bounds``.
 
@@ -23,11 +23,11 @@ def counted_bounds(
     counts : int array of shape (G, k)
     sizes : int array of shape (G,), or None
         Number of rows of each group; None for the populations.
-    levels : array of shape (G,)
+    error_probabilities : array of shape (G,)
         Probability with which the rates of a group may lie outside its bounds.
     design_effect : float
     """
-    tail, others = _tails(levels, counts.shape[1]), counts.sum(axis=1, keepdims=True) - counts
+    tail, others = _tails(error_probabilities, counts.shape[1]), counts.sum(axis=1, keepdims=True) - counts
     if sizes is None:
         return clopper_pearson(counts / design_effect, others / design_effect, tail)
     # Effective counts are rounded such that the bounds get wider: the formula needs whole numbers.
@@ -38,18 +38,20 @@ def counted_bounds(
     return (n - rest) / n, high / n
 
 
-def sampled_bounds(rates: FloatArray, sizes: IndexArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+def sampled_bounds(
+    rates: FloatArray, sizes: IndexArray, error_probabilities: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Bounds for groups that are random samples from populations with known rates; see ``sampling_bounds``."""
     from scipy.stats import binom
 
-    tail, n = _tails(levels, rates.shape[1]), sizes[:, None]
+    tail, n = _tails(error_probabilities, rates.shape[1]), sizes[:, None]
     low, high = binom.ppf(tail, n, rates), binom.isf(tail, n, rates)
     return np.maximum(low, 0.0) / n, high / n
 
 
-def _tails(levels: FloatArray, n_classes: int) -> FloatArray:
+def _tails(error_probabilities: FloatArray, n_classes: int) -> FloatArray:
     """Allowed probability that a rate lies beyond one end of its interval, for each group, shape (G, 1)."""
-    return np.asarray(levels / (2 * n_intervals(n_classes)))[:, None]
+    return np.asarray(error_probabilities / (2 * n_intervals(n_classes)))[:, None]
 
 
 def _largest_counts(x: FloatArray, m: FloatArray, n: FloatArray, tail: FloatArray) -> FloatArray:
