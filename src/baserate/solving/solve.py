@@ -140,7 +140,7 @@ def _result(
     worst = rate_set.support(shift, written.mean[model.kept_classes])  # the possible rates that guarantee least
     is_prior = procedure == "prior"
     wanted = request.known.estimate() if is_prior else model.per_class(worst, fill=0.0)
-    price = shift - rate_set.anchor(shift, worst)  # by how much the guarantee rises with each rate
+    sensitivity = shift - rate_set.anchor(shift, worst)
     kept = model.kept_classes.tolist()
     names = kept if request.known.classes is None else [request.known.classes[j] for j in kept]
     return Result(
@@ -149,8 +149,8 @@ def _result(
         wanted=wanted,
         before=fitted.survey.mean,
         rates=written.mean,
-        certificate=_certificate(request.known, fitted, price, worst, wanted, batch_size),
-        active=() if is_prior else _active_bounds(rate_set, names, price, worst),
+        certificate=_certificate(request.known, fitted, sensitivity, worst, wanted, batch_size),
+        active=() if is_prior else _active_bounds(rate_set, names, sensitivity, worst),
         converged=fitted.solution.converged,
         n_passes=fitted.n_passes,
         n_rows=rows.n_rows,
@@ -167,7 +167,7 @@ def _result(
 
 
 def _certificate(
-    known: Rates, fitted: Fit, price: FloatArray, worst: FloatArray, wanted: FloatArray, batch_size: int
+    known: Rates, fitted: Fit, sensitivity: FloatArray, worst: FloatArray, wanted: FloatArray, batch_size: int
 ) -> Certificate:
     dual, written, shift = fitted.dual, fitted.written, fitted.solution.point.shift
     model = dual.model
@@ -179,7 +179,7 @@ def _certificate(
         loss_reduction=max(guaranteed, 0.0) if guaranteed > -1e-12 else guaranteed,
         gap=abs(slack) + written.shortfall + rounding,
         residual=float(np.abs(wanted - written.mean).max()),
-        sensitivity=model.per_class(price, fill=np.nan),
+        sensitivity=model.per_class(sensitivity, fill=np.nan),
         known=known,
         batch_size=batch_size,
         approximate=batch_size != dual.rows.n_rows,
@@ -187,18 +187,18 @@ def _certificate(
 
 
 def _active_bounds(
-    rate_set: RateSet, names: list[Any], price: FloatArray, rates: FloatArray
+    rate_set: RateSet, names: list[Any], sensitivity: FloatArray, rates: FloatArray
 ) -> tuple[ActiveBound, ...]:
     """The bounds, as they were stated, that determine the rates."""
     low, high = rate_set.stated_bounds()
     found = []
-    if rate_set.is_curved and np.ptp(price) > 0 and rate_set.region.is_reached(rates):
+    if rate_set.is_curved and np.ptp(sensitivity) > 0 and rate_set.region.is_reached(rates):
         found.append(ActiveBound(None, "radius", rate_set.region.radius))
     for j, name in enumerate(names):
         if low[j] == high[j]:
             found.append(ActiveBound(name, "exact", float(low[j])))
-        elif abs(rates[j] - low[j]) <= _AT_BOUND and price[j] > 0:
+        elif abs(rates[j] - low[j]) <= _AT_BOUND and sensitivity[j] > 0:
             found.append(ActiveBound(name, "low", float(low[j])))
-        elif abs(rates[j] - high[j]) <= _AT_BOUND and price[j] < 0:
+        elif abs(rates[j] - high[j]) <= _AT_BOUND and sensitivity[j] < 0:
             found.append(ActiveBound(name, "high", float(high[j])))
     return tuple(found)
