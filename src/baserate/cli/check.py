@@ -18,7 +18,7 @@ from baserate.engines import open_rows
 from baserate.errors import respell
 from baserate.inputs.row_source import RowSource
 from baserate.result.facts import json_number
-from baserate.solving.request import class_names, with_names_of
+from baserate.solving.request import class_names, with_classes_of_rates
 from baserate.support.numbers import counted
 from baserate.support.text import shortened
 
@@ -48,7 +48,7 @@ def check(source: tuple[str, ...], **given: Any) -> None:
         call = Invocation(source, **given)
         known = call.rates if call.has_rates else None
         with call.progress() as progress:
-            table = with_names_of(RowSource(probs=call.files, progress=progress, **call.row_options), known)
+            table = with_classes_of_rates(RowSource(probs=call.files, progress=progress, **call.row_options), known)
             rows = open_rows(table)
             classes = class_names(rows, call.classes)
             found = check_rows(rows, table.reading)

@@ -78,7 +78,7 @@ def requested(
             rates.rate_set(None)  # raises the error that says so
     source = RowSource(probs=probs, **options)
     stop, reading, bounded, loss = _as_stop(tol, max_passes), source.reading, as_flag("bounded", bounded), as_loss(loss)
-    source = with_names_of(source, rates)
+    source = with_classes_of_rates(source, rates)
     rows = open_rows(source)
     k = rows.n_classes
     names = class_names(rows, classes, named=source.named_classes)
@@ -88,7 +88,7 @@ def requested(
     return Request(rows, model, known, bounded, stop, kernels)
 
 
-def with_names_of(source: RowSource, rates: RatesLike | None) -> RowSource:
+def with_classes_of_rates(source: RowSource, rates: RatesLike | None) -> RowSource:
     """The rows, with the classes that the rates name, and the columns of groups by which they are given."""
     if rates is None:
         return source
