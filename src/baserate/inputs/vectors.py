@@ -44,7 +44,7 @@ class Vector:
     name: Any = None
     like: Any = None
 
-    classes = None  # Whoever knows the rates names the classes.
+    classes = None  # The names of the classes come from the rates.
     selected = False  # There are no other columns.
 
     @property

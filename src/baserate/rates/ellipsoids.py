@@ -105,8 +105,8 @@ class Ellipsoid(Region):
         rest = self.radius**2 - float(nearest @ nearest)
         if rest < -1e-9 * self.radius**2:
             raise InfeasibleRates(
-                f"no rates of the ellipsoid give {len(dropped)} classes that no row predicts a rate of 0; correct the "
-                "rates, or choose a loss that can move probabilities of 0",
+                f"no row predicts {len(dropped)} of the classes, but no rates in the ellipsoid are 0 for all of them; "
+                "correct the rates, or choose a loss that can move probabilities of 0",
                 classes=dropped.tolist(),
                 reachable=0.0,
                 wanted=float(max(self.bounds()[0][dropped].max(), 0.0)),

@@ -1,4 +1,4 @@
-"""What limits class rates further than bounds do: nothing, a ball, or an ellipsoid.
+"""Regions that limit class rates in addition to bounds: none, a ball, or an ellipsoid.
 
 A rate set is a box and a region; see :mod:`baserate.rates.sets`. The methods of a region that take a box are those of
 the rate set that both make, and are called only if the box is not a single point.
@@ -94,7 +94,7 @@ class Unlimited(Region):
 
     @property
     def whitening(self) -> FloatArray:
-        raise TypeError("rates that have bounds only have no centre")
+        raise TypeError("a rate set with bounds only has no centre")
 
     def distance(self, t: FloatArray) -> float:
         return 0.0

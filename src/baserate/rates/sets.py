@@ -66,7 +66,7 @@ class RateSet:
 
     @property
     def is_curved(self) -> bool:
-        """Whether more than bounds limits the rates; see :class:`Region`."""
+        """Whether something other than bounds limits the rates; see :class:`Region`."""
         return self.region.is_curved
 
     def restrict(self, keep: IndexArray) -> RateSet:

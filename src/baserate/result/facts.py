@@ -26,8 +26,9 @@ def facts(result: Result) -> dict[str, Any]:
     Numbers are not rounded; a number that does not exist is NaN. ``classes`` has one dictionary per class, whose
     ``class`` is the number of the column if ``classes_named`` is false. ``columns`` are the columns of a dataframe or
     file that were selected among others, else None. ``one_column`` is true if the predictions are one number per row,
-    the probability of the second of two classes. ``rate_variation`` is by how much the class rates of so many random
-    rows vary around those of their population, as half of a 95 % interval; NaN if that does not matter here.
+    the probability of the second of two classes. ``rate_variation`` is by how much the class rates of a random
+    sample of this size vary around those of its population, as half of a 95 % interval; NaN if that does not matter
+    here.
     """
     certificate, model = result.certificate, result.model
     weighted = certificate.batch_size != result.n_rows if result.source is None else result.source.weighted

@@ -81,7 +81,7 @@ def accuracy(residual: float, gap: float) -> str:
 
 
 def rate_variation(about: dict[str, Any]) -> str:
-    """By how much the rates of so many rows vary by chance, as the beginning of a sentence."""
+    """By how much the rates of a random sample of this size vary by chance, as the beginning of a sentence."""
     rows = f"{counted(about['n_rows'], 'row')} drawn at random"
     variation = f"vary by about +-{about['rate_variation']:.2g} (95 %)"
     return f"the rates of {rows} {variation} around those of their population"
