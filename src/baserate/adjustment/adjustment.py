@@ -43,7 +43,7 @@ class Adjustment(Result):
         usual.
     n_rows : int
     engine : str
-        Where the rows were processed: in memory, in files or by Dask, and by NumPy or compiled kernels.
+        The engine and the passes, such as "numpy", "files, numba", "spark" or "torch, triton".
     bounded : bool
     classes : tuple or None
         Names of the classes.

@@ -78,7 +78,8 @@ class Loss(ABC):
     """Whether the gradient is -inf at 0, so that no finite shift can move a probability of 0."""
 
     builtin: ClassVar[bool] = False
-    """Whether the loss is part of this package. Other losses are checked before their first use."""
+    """Whether the loss need not be checked before its first use. Subclasses inherit it: set it to False in a subclass
+    of a built-in loss that changes its formulas."""
 
     checks_itself: ClassVar[bool] = False
     """Whether the constructor checks that the loss is proper, so that it need not be checked again."""

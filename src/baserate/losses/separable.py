@@ -1,4 +1,4 @@
-"""Losses whose generator is a sum over classes of one function, and losses from the user's own functions."""
+"""Losses whose generator is a sum over classes of one function."""
 
 from __future__ import annotations
 
