@@ -9,20 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from baserate.errors import BadRates, Option
-from baserate.inputs.class_names import matched_names, same_text
-from baserate.inputs.group_labels import GroupIndex, Label, as_json_value, group_name
-from baserate.inputs.validation import as_classes, quoted
+from baserate.inputs.group_labels import GroupIndex, Label, as_json_value
+from baserate.inputs.validation import as_classes
 from baserate.rates.base import Rates, from_json
 from baserate.rates.group_conditions import group_assumptions
-from baserate.rates.group_intervals import counted_bounds, sampled_bounds
-from baserate.rates.group_sets import KnownGroupSets, check_range, check_sums, rescaled, tightened
+from baserate.rates.group_intervals import bounds_of_groups
+from baserate.rates.group_sets import KnownGroupSets, check_range, check_sums, tightened, widened
 from baserate.rates.sets import ROUNDING, RateSet
+from baserate.rates.summary import group_summary
+from baserate.rates.table_columns import prediction_columns, spread
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.numbers import percent
-from baserate.support.summary import Summary, Table
 
 _EACH = Option("joint", "False")
-_SHOWN = 12  # groups that a notebook shows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +144,8 @@ class GroupedRates(Rates):
     def on(self, classes: tuple[Any, ...] | None, n_classes: int) -> Self:
         """These rates with one number per column, in the order of the columns."""
         own = {i: rates.on(classes, n_classes) for i, rates in self.own.items()}
-        low, high = (self._spread(values, classes, n_classes) for values in (self.low, self.high))
+        columns = prediction_columns(self, classes, n_classes)
+        low, high = (spread(values, columns, n_classes) for values in (self.low, self.high))
         resolved = replace(self, classes=classes, low=low, high=high, own=own, one_number=False)
         resolved._check_resolved()
         return resolved
@@ -317,61 +317,12 @@ class GroupedRates(Rates):
     def _numbers(self) -> dict[str, Any]:
         return {}
 
-    def _spread(self, values: FloatArray, classes: tuple[Any, ...] | None, n_classes: int) -> FloatArray:
-        """The numbers of the table in the columns of the predictions; NaN in those that it does not name."""
-        out = np.full((self.n_groups, n_classes), np.nan)
-        out[:, self._places(classes, n_classes)] = values
-        return out
-
-    def _places(self, classes: tuple[Any, ...] | None, n_classes: int) -> list[int]:
-        """The column of the predictions for each column of the table."""
-        width = self.low.shape[1]
-        if self.one_number:
-            if n_classes != 2 and not np.isnan(self.low).all():
-                raise BadRates(
-                    f"the table by {self.name} has one rate per group, but there are {n_classes} classes; pass one "
-                    "column per class"
-                )
-            return [1]
-        if self.classes is None or classes is None:
-            if self.classes is not None and self.classes != tuple(range(n_classes)):
-                raise BadRates(
-                    f"the table by {self.name} names the classes {quoted(self.classes)}, but the columns have no "
-                    f"names. Pass classes=[...] with the names of the {n_classes} columns, in their order",
-                    options=[Option("classes", "[...]")],
-                )
-            if width != n_classes:
-                raise BadRates(
-                    f"the table by {self.name} has {width} rates per group, but there are {n_classes} classes"
-                )
-            return list(range(width))
-        meant = matched_names(self.classes, classes)
-        if unknown := [name for name in meant if name not in classes]:
-            raise BadRates(
-                f"{quoted(unknown)} in the table by {self.name} is not among the classes {quoted(classes)}"
-                f"{same_text(unknown, classes)}; if the table has other columns, pass classes=[...] to Rates.by"
-            )
-        return [classes.index(name) for name in meant]
-
     def _check_resolved(self) -> None:
         if self.of != "counts":
             check_sums(*self._widened(), self.keys, self.labels)
 
     def _widened(self) -> tuple[FloatArray, FloatArray]:
-        """The stated bounds with the allowance for rounding, and 0 and 1 where nothing is known."""
-        low, high = self.low.copy(), self.high.copy()
-        unknown = np.isnan(low)
-        has_rest = ((low == high) | unknown).all(axis=1) & (unknown.sum(axis=1) == 1)
-        if not self.rounding and has_rest.any():  # a single class has the rest, to the last digit
-            rest = 1.0 - np.where(unknown, 0.0, low)[has_rest].sum(axis=1)
-            at = np.flatnonzero(has_rest), unknown[has_rest].argmax(axis=1)
-            low[at] = high[at] = np.where(np.abs(rest) <= ROUNDING, 0.0, rest)
-        complete = ~np.isnan(low).any(axis=1) & (low == high).all(axis=1) & (low >= 0).all(axis=1)
-        if not self.rounding and complete.any():
-            low[complete] = high[complete] = rescaled(low, complete, self.keys, self.labels)
-        low = np.where(np.isnan(low), 0.0, np.maximum(low - self.rounding, 0.0))
-        high = np.where(np.isnan(high), 1.0, np.minimum(high + self.rounding, 1.0))
-        return low, high
+        return widened(self.low, self.high, self.rounding, self.keys, self.labels)
 
     def _stated(self, sizes: Any) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds for groups of these sizes, before they are tightened."""
@@ -381,26 +332,10 @@ class GroupedRates(Rates):
         known = ~np.isnan(self.low).all(axis=1)
         if known.any():
             own_sizes = None if sizes is None else np.asarray(sizes)[known]
-            low[known], high[known] = self._sampled(self.low[known], own_sizes, self.error_probabilities[known])
+            low[known], high[known] = bounds_of_groups(
+                self.of, self.low[known], own_sizes, self.error_probabilities[known], self.design_effect
+            )
         return low, high
-
-    def _sampled(
-        self, numbers: FloatArray, sizes: IndexArray | None, error_probabilities: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """The bounds of groups from their counts or from the rates of their populations."""
-        filled, missing = np.where(np.isnan(numbers), 0.0, numbers), np.isnan(numbers)
-        if self.of == "counts":  # a class without a count was not found in the survey
-            low, high = counted_bounds(filled.astype(np.intp), sizes, error_probabilities, self.design_effect)
-            centre = filled / filled.sum(axis=1, keepdims=True)
-            # At low confidence the intervals of whole counts may exclude the estimate itself; see Rates.from_counts.
-            return np.minimum(low, centre), np.maximum(high, centre)
-        has_rest = missing.sum(axis=1, keepdims=True) <= 1  # a single class has the rest
-        filled = np.where(missing & has_rest, 1.0 - filled.sum(axis=1, keepdims=True), filled)
-        filled = np.where(has_rest, filled / filled.sum(axis=1, keepdims=True), filled)
-        low, high = (filled, filled) if sizes is None else sampled_bounds(filled, sizes, error_probabilities)
-        unknown = missing & ~has_rest
-        low, high = np.minimum(low, filled), np.maximum(high, filled)
-        return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
 
     def _own_set(self, rates: Rates, size: int | None) -> RateSet:
         """The set of a group whose rates were given as an object, at the level that it has among all groups."""
@@ -446,29 +381,10 @@ class GroupedRates(Rates):
         )
 
     def _repr_html_(self) -> str:
-        rows = [[group_name(label), *self._cells(i)] for i, label in enumerate(self.labels[:_SHOWN])]
-        names = [str(name) for name in self.classes or range(self.low.shape[1])]
-        header = [self.name, *(["rate"] if self.one_number else names)]
-        more = self.n_groups - len(rows)
-        notes = [f"... and {more:,} more groups"] if more > 0 else []
-        return Summary(repr(self), [], [Table(tuple(header), list(map(tuple, rows)))], notes).html()
-
-    def _cells(self, i: int) -> list[str]:
-        if i in self.own:
-            return [self.own[i].describe().strip(": "), *[""] * (self.low.shape[1] - 1)]
-        pairs = zip(self.low[i], self.high[i], strict=True)
-        return [_cell_text(low, high) for low, high in pairs]
+        return group_summary(self).html()
 
 
 def _named(rates: Rates) -> tuple[Any, ...]:
     if rates.classes is not None:
         return rates.classes
     return tuple(name for value in rates._numbers().values() if isinstance(value, Mapping) for name in value)
-
-
-def _cell_text(low: float, high: float) -> str:
-    if np.isnan(low) and np.isnan(high):
-        return "unknown"
-    if low == high:
-        return f"{low:.4g}"
-    return f"{0.0 if np.isnan(low) else low:.4g} to {1.0 if np.isnan(high) else high:.4g}"

@@ -13,6 +13,35 @@ from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 from baserate.support.clopper_pearson import clopper_pearson
 
 
+def bounds_of_groups(
+    of: str, numbers: FloatArray, sizes: IndexArray | None, error_probabilities: FloatArray, design_effect: float
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds from the counts of a survey in each group, or from the rates of its population.
+
+    Parameters
+    ----------
+    of : "counts" or "population"
+        What the numbers are.
+    numbers : array of shape (G, k)
+        NaN for classes without an entry.
+    sizes, error_probabilities, design_effect
+        As in :func:`counted_bounds`.
+    """
+    filled, missing = np.where(np.isnan(numbers), 0.0, numbers), np.isnan(numbers)
+    if of == "counts":  # a class without a count was not found in the survey
+        low, high = counted_bounds(filled.astype(np.intp), sizes, error_probabilities, design_effect)
+        centre = filled / filled.sum(axis=1, keepdims=True)
+        # At low confidence the intervals of whole counts may exclude the estimate itself; see Rates.from_counts.
+        return np.minimum(low, centre), np.maximum(high, centre)
+    has_rest = missing.sum(axis=1, keepdims=True) <= 1  # a single class has the rest
+    filled = np.where(missing & has_rest, 1.0 - filled.sum(axis=1, keepdims=True), filled)
+    filled = np.where(has_rest, filled / filled.sum(axis=1, keepdims=True), filled)
+    low, high = (filled, filled) if sizes is None else sampled_bounds(filled, sizes, error_probabilities)
+    unknown = missing & ~has_rest
+    low, high = np.minimum(low, filled), np.maximum(high, filled)
+    return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
+
+
 def counted_bounds(
     counts: IndexArray, sizes: IndexArray | None, error_probabilities: FloatArray, design_effect: float
 ) -> tuple[FloatArray, FloatArray]:

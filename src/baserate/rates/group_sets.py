@@ -106,6 +106,25 @@ def rescaled(all_rates: FloatArray, complete: BoolArray, keys: Sequence[Any], la
     return np.where(off[:, None], rates / sums[:, None], rates)
 
 
+def widened(
+    low: FloatArray, high: FloatArray, rounding: float, keys: Sequence[Any], labels: Sequence[Label]
+) -> tuple[FloatArray, FloatArray]:
+    """Stated bounds with the allowance for rounding, and 0 and 1 where they are NaN because nothing is known."""
+    low, high = low.copy(), high.copy()
+    unknown = np.isnan(low)
+    has_rest = ((low == high) | unknown).all(axis=1) & (unknown.sum(axis=1) == 1)
+    if not rounding and has_rest.any():  # a single class has the rest, to the last digit
+        rest = 1.0 - np.where(unknown, 0.0, low)[has_rest].sum(axis=1)
+        at = np.flatnonzero(has_rest), unknown[has_rest].argmax(axis=1)
+        low[at] = high[at] = np.where(np.abs(rest) <= ROUNDING, 0.0, rest)
+    complete = ~np.isnan(low).any(axis=1) & (low == high).all(axis=1) & (low >= 0).all(axis=1)
+    if not rounding and complete.any():
+        low[complete] = high[complete] = rescaled(low, complete, keys, labels)
+    low = np.where(np.isnan(low), 0.0, np.maximum(low - rounding, 0.0))
+    high = np.where(np.isnan(high), 1.0, np.minimum(high + rounding, 1.0))
+    return low, high
+
+
 def check_sums(low: FloatArray, high: FloatArray, keys: Sequence[Any], labels: Sequence[Label]) -> None:
     """Raise if no rates of a group lie between its bounds and sum to 1."""
     for sums, bad, side, change in (

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baserate.inputs.class_numbers import is_one_number
+from baserate.inputs.group_labels import group_name
 from baserate.support.numbers import format_column
 from baserate.support.summary import Summary, Table
 from baserate.support.text import printable, shortened
 
 if TYPE_CHECKING:
     from baserate.rates.base import Rates
+    from baserate.rates.by_group import GroupedRates
 
 _MAX_CLASSES = 12
+_MAX_GROUPS = 12
 
 
 def rates_summary(title: str, remark: str, columns: Mapping[str, Any], names: Sequence[Any] | None) -> Summary:
@@ -38,6 +41,29 @@ def rates_summary(title: str, remark: str, columns: Mapping[str, Any], names: Se
     cells = {header: _texts([numbers[key] for key in shown]) for header, numbers in columns.items()}
     table = Table.of({"class": [shortened(printable(str(name))) for name in labels[: len(shown)]], **cells})
     return Summary(title, [remark] if remark else [], [table], [f"... and {hidden} more"] if hidden > 0 else [])
+
+
+def group_summary(rates: GroupedRates) -> Summary:
+    """The stated numbers of the first groups."""
+    rows = [(group_name(label), *_group_cells(rates, i)) for i, label in enumerate(rates.labels[:_MAX_GROUPS])]
+    names = ["rate"] if rates.one_number else [str(name) for name in rates.classes or range(rates.low.shape[1])]
+    more = rates.n_groups - len(rows)
+    notes = [f"... and {more:,} more groups"] if more > 0 else []
+    return Summary(repr(rates), [], [Table((rates.name, *names), rows)], notes)
+
+
+def _group_cells(rates: GroupedRates, i: int) -> list[str]:
+    if i in rates.own:
+        return [rates.own[i].describe().strip(": "), *[""] * (rates.low.shape[1] - 1)]
+    return [_stated_interval(low, high) for low, high in zip(rates.low[i], rates.high[i], strict=True)]
+
+
+def _stated_interval(low: float, high: float) -> str:
+    if np.isnan(low) and np.isnan(high):
+        return "unknown"
+    if low == high:
+        return f"{low:.4g}"
+    return f"{0.0 if np.isnan(low) else low:.4g} to {1.0 if np.isnan(high) else high:.4g}"
 
 
 def _texts(numbers: list[Any]) -> list[str]:
