@@ -5,10 +5,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from baserate.rates.base import Rates, from_json, is_grouped
+from baserate.rates.base import Rates, is_grouped
 from baserate.rates.by_group import GroupedRates
 from baserate.rates.ellipsoid_kinds import EllipsoidRates
 from baserate.rates.estimated import EstimatedRates
+from baserate.rates.interface import from_json
 from baserate.rates.kinds import as_known
 from baserate.rates.labelled import LabelledRates
 from baserate.rates.margins import Margins, as_margins

@@ -11,10 +11,11 @@ import numpy as np
 from baserate.errors import BadRates, Option
 from baserate.inputs.group_labels import GroupIndex, Label, as_json_value
 from baserate.inputs.validation import as_classes
-from baserate.rates.base import Rates, from_json
+from baserate.rates.base import Rates
 from baserate.rates.group_conditions import group_assumptions
 from baserate.rates.group_intervals import bounds_of_groups
 from baserate.rates.group_sets import KnownGroupSets, check_range, check_sums, tightened, widened
+from baserate.rates.interface import from_json
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.rates.summary import group_summary
 from baserate.rates.table_columns import prediction_columns, spread

@@ -10,9 +10,9 @@ from baserate.errors import BadRates, Option
 from baserate.support.numbers import percent
 
 if TYPE_CHECKING:
-    from baserate.rates.base import Rates
+    from baserate.rates.interface import RatesInterface
 
-    AnyRates = TypeVar("AnyRates", bound=Rates)
+    AnyRates = TypeVar("AnyRates", bound=RatesInterface)
 
 _CONFIDENCE = Option("confidence")
 _SAME_LEVEL = 1e-9  # Error probabilities whose ratio differs from 1 by less are the same, up to rounding.

@@ -10,8 +10,9 @@ import numpy as np
 from baserate.errors import BadOption, BadRates
 from baserate.inputs.columns import classes_of_rates
 from baserate.inputs.validation import as_confidence, quoted_name
-from baserate.rates.base import Rates, from_json
+from baserate.rates.base import Rates
 from baserate.rates.by_group import GroupedRates
+from baserate.rates.interface import from_json
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 from baserate.support.summary import Summary
