@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -120,6 +121,28 @@ def test_no_matrix_is_computed_with_more_than_5000_classes(monkeypatch: pytest.M
     with monkeypatch.context() as numpy_only:
         numpy_only.setenv("BASERATE_KERNELS", "off")
         assert br.adjust(p, rates, normalize=True).converged
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_shifts_that_need_no_search_allocate_no_matrix(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASERATE_KERNELS", "off")  # compiling them takes longer while memory is traced
+    k = 6000
+    p, rates = predictions(40, k, 16, 1.0), class_rates(k, 17)
+    if zeros:
+        p[p < 1e-5] = 0.0
+        p /= p.sum(axis=1, keepdims=True)
+    tracemalloc.start()
+    try:
+        prior = br.prior_adjust(p, np.full(k, 1 / k), rates)
+        present = br.adjust(p, p.mean(axis=0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert prior.converged
+    assert present.converged
+    assert present.n_passes == 2  # a survey, and writing the rows
+    np.testing.assert_allclose(present.probs, p, rtol=1e-12)
+    assert peak < k * k  # bytes; a matrix of float64 takes 8 times as many
 
 
 def dual_on(p: Array, loss: Loss, kernels: str, smoothing: float = 0.0) -> Dual:

@@ -25,7 +25,7 @@ def is_coupled(dual: Dual, survey: Survey, point: Point) -> bool:
     Without a matrix, only flow to and from the largest entry of a row is seen. If that is not enough, the matrix is
     computed, up to 5000 classes.
     """
-    if isinstance(point.curvature, np.ndarray):
+    if isinstance(point.curvature, np.ndarray) and point.curvature.size:
         return _is_connected(point)
     task = partial(_components_of_rows, dual.model, point.shift, point.wanted)
     components = np.zeros((2, 0), dtype=np.intp)

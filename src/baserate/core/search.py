@@ -10,9 +10,10 @@ import numpy as np
 
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.newton import Point, Solution, Target, learn_curvature, maximise
+from baserate.core.row_model import NO_CURVATURE
 from baserate.core.start import fits_memory, guess, steps_of
 from baserate.rates.sets import RateSet
-from baserate.support.arrays import FloatArray
+from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
 
 _LEARNED_PASSES = 20  # After so many passes with a learned curvature, the curvature is summed again.
 _PRODUCT_PASSES = 400  # After so many passes, products included, the curvature is computed if it fits memory.
@@ -73,7 +74,9 @@ FROM_MEAN = Start()
 
 def known_solution(shift: FloatArray, rates: FloatArray) -> Solution:
     """A shift that needs no search."""
-    point = Point(shift, 0.0, rates, rates, np.zeros((len(shift), len(shift))), 0.0)
+    k = len(shift)
+    curvature = np.zeros((k, k)) if k <= MOST_MATRIX_CLASSES else NO_CURVATURE
+    point = Point(shift, 0.0, rates, rates, curvature, 0.0)
     return Solution(point, n_passes=0, converged=True)
 
 
