@@ -12,13 +12,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from baserate.core.newton import FIRST_RADIUS, GOOD, OVERSHOOT, POOR, WIDEN, Point, Proposal, Steps, predicted_gain
+from baserate.core.newton import (
+    FIRST_RADIUS,
+    GOOD,
+    LEAST_DAMPING,
+    OVERSHOOT,
+    POOR,
+    WIDEN,
+    Point,
+    Proposal,
+    Steps,
+    predicted_gain,
+)
 from baserate.core.products import CentredDiagonal, DampedSystem, ProductCurvature
 from baserate.core.rate_set_step import newton
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 
-_FIRST_DAMPING, _LEAST_DAMPING = 1e-6, 1e-15
+_FIRST_DAMPING = 1e-6
 _USEFUL_DAMPING = 1e-3  # After a failure. A smaller one hardly changes a step.
 _RAISE = 4.0  # Factor of the damping after a failure, and once more for each failure just before.
 _LOWER, _LOWER_MORE = 3.0, 4.0  # Factor after a success, and once more for each success just before.
@@ -64,7 +75,7 @@ class DampedSteps(Steps):
             self._raise_damping()
         elif share > GOOD:
             lower = self._damping / (_LOWER * _LOWER_MORE**self._successes)
-            self._damping = lower if self._damping > _FIRST_DAMPING else _LEAST_DAMPING
+            self._damping = lower if self._damping > _FIRST_DAMPING else LEAST_DAMPING
             self._failures, self._successes = 0, self._successes + 1
             self._radius = max(self._radius, WIDEN * length)
         else:

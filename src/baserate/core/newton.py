@@ -21,20 +21,20 @@ from baserate.support.arrays import FloatArray
 # The rules of the trust region. The compiled solver of small problems takes them from TRUST_REGION as well.
 FIRST_RADIUS = 30.0  # In Sinkhorn steps. A Newton step is longer by as much as the predictions are over-confident.
 POOR, GOOD = 0.25, 0.75  # A smaller share of the predicted gain shrinks the radius, a larger one widens it.
-_SHRINK, WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
+SHRINK, WIDEN = 0.25, 4.0  # The new radius, in lengths of the step.
 OVERSHOOT = 1.2  # A step may be longer than the radius by this factor.
-_CONFIRMED = 0.9  # With this share of the predicted gain, the model describes the function well.
+CONFIRMED = 0.9  # With this share of the predicted gain, the model describes the function well.
 # With this share, the step is taken. Log loss with rates of 1e-13 shows why it is not smaller: a step with 1e-4 of the
 # predicted gain pushed a class so far that its probability underflowed, and the way back has no slope. (Compiled code
 # leaves steps below POOR to the general method.)
-_ACCEPTED = 0.1
-_NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
+ACCEPTED = 0.1
+NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
 SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
-_PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
-_LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
-_EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
+PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
+LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
+EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
 
-TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, _CONFIRMED, _NOISE, SAFETY])
+TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, CONFIRMED, NOISE, SAFETY])
 """The rules that compiled code needs, in this order."""
 
 
@@ -246,7 +246,7 @@ def maximise(
         # 4. Trust the model less or more, and move if that is an improvement.
         steps.adapt(share, steps.length(step))
         _update(state, trial, share, target)
-        if state.failures >= _PATIENCE or state.extra_steps > _EXTRA:
+        if state.failures >= PATIENCE or state.extra_steps > EXTRA:
             break
     if not np.isfinite(state.point.value):
         return Solution(state.point, state.n_passes, converged=False)
@@ -275,8 +275,8 @@ def _update(state: _State, trial: Point, share: float, target: Target) -> None:
         state.latest = trial
         if target.error(trial) < target.error(state.best):
             state.best = trial
-    if share > _ACCEPTED:
-        state.previous_residual = state.point.residual if share > _CONFIRMED else np.inf
+    if share > ACCEPTED:
+        state.previous_residual = state.point.residual if share > CONFIRMED else np.inf
         state.point, state.failures = trial, 0
     else:
         state.failures += 1
@@ -295,7 +295,7 @@ class TrustRegion(Steps):
 
     def __init__(self, metric: FloatArray, rate_set: RateSet) -> None:
         super().__init__(metric)
-        self._matrix, self._rate_set, self._radius, self._damping = metric, rate_set, 0.0, _LEAST_DAMPING
+        self._matrix, self._rate_set, self._radius, self._damping = metric, rate_set, 0.0, LEAST_DAMPING
 
     def begin(self, point: Point) -> None:
         self._radius = FIRST_RADIUS * self.length(solve_centred(self._matrix, point.gradient))
@@ -303,7 +303,7 @@ class TrustRegion(Steps):
     @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
     def propose(self, point: Point, most_passes: int) -> Proposal:
         """The best shift by the quadratic model; the damping is about the least that keeps it in reach and uphill."""
-        radius, metric, damping = self._radius, self._matrix, min(max(1e-4 * self._damping, _LEAST_DAMPING), 1.0)
+        radius, metric, damping = self._radius, self._matrix, min(max(1e-4 * self._damping, LEAST_DAMPING), 1.0)
         while damping <= 1e16:
             matrix = point.curvature + damping * metric
             new = newton(self._rate_set, matrix, point.mean, point.shift)
@@ -324,7 +324,7 @@ class TrustRegion(Steps):
 
     def adapt(self, share: float, length: float) -> None:
         if share < POOR:
-            self._radius = _SHRINK * length
+            self._radius = SHRINK * length
         elif share > GOOD:
             self._radius = max(self._radius, WIDEN * length)
 
@@ -382,6 +382,6 @@ def _gain(point: Point, trial: Point, step: FloatArray) -> float:
     if not np.isfinite(trial.value):
         return -np.inf
     gain = trial.value - point.value
-    if abs(gain) > _NOISE * (point.noise + trial.noise):
+    if abs(gain) > NOISE * (point.noise + trial.noise):
         return gain
     return 0.5 * float((point.gradient + trial.gradient) @ step)

@@ -15,21 +15,25 @@ import numpy as np
 from baserate.core.cells.dual import CellPoint
 from baserate.core.cells.step import CellStep, newton_step
 from baserate.core.cells.system import CellSystem, solve_blocks
-from baserate.core.newton import relative_tolerance
+from baserate.core.newton import (
+    ACCEPTED,
+    CONFIRMED,
+    EXTRA,
+    FIRST_RADIUS,
+    GOOD,
+    LEAST_DAMPING,
+    NOISE,
+    OVERSHOOT,
+    PATIENCE,
+    POOR,
+    SAFETY,
+    SHRINK,
+    WIDEN,
+    relative_tolerance,
+)
 from baserate.support.arrays import BoolArray, FloatArray
 
-# The rules of the trust region; see baserate.core.newton for their reasons.
-_FIRST_RADIUS = 30.0
-_POOR, _GOOD = 0.25, 0.75
-_SHRINK, _WIDEN = 0.25, 4.0
-_OVERSHOOT = 1.2
-_CONFIRMED = 0.9
-_ACCEPTED = 0.1
-_NOISE = 10.0
-_SAFETY = 2.0
-_PATIENCE = 60
-_LEAST_DAMPING, _USEFUL_DAMPING = 1e-15, 1e-9
-_EXTRA = 5
+_USEFUL_DAMPING = 1e-9  # For a step that is short enough but not uphill. A smaller one hardly changes it.
 _DAMPINGS = 60  # Tries to find the damping of one step.
 
 Evaluate = Callable[[FloatArray], CellPoint]
@@ -142,7 +146,7 @@ def maximise(
         point = state.point
         check(point)
         moving = ~target.satisfied(point) & np.isfinite(point.value)
-        moving &= (state.failures < _PATIENCE) & (state.extra_steps <= _EXTRA)
+        moving &= (state.failures < PATIENCE) & (state.extra_steps <= EXTRA)
         if not moving.any():
             break
         # 1. Propose shifts from the quadratic model, and predict the gain.
@@ -152,7 +156,7 @@ def maximise(
         shifts = _anchored(point, step.shifts)
         # 2. Near the solution, where the error falls as predicted, the last step need not be evaluated.
         worst = worst_errors(point)
-        near = _SAFETY * _next_error(state.previous, worst) <= target.least(point)
+        near = SAFETY * _next_error(state.previous, worst) <= target.least(point)
         if order and (near | ~moving).all():
             there = replace(point, shifts=shifts)
             return CellSolution(there, state.n_passes, converged=True, extrapolated=True)
@@ -170,9 +174,9 @@ def maximise(
 def _begin(start: CellPoint, metric: FloatArray) -> _State:
     n = start.groups.n_components
     pull = solve_blocks(metric, start.gradient, start.groups.free)
-    radius = _FIRST_RADIUS * _lengths(start, pull, metric)
+    radius = FIRST_RADIUS * _lengths(start, pull, metric)
     return _State(
-        start, start, radius, np.full(n, _LEAST_DAMPING), np.full(n, np.inf), np.zeros(n), np.zeros(n), n_passes=1
+        start, start, radius, np.full(n, LEAST_DAMPING), np.full(n, np.inf), np.zeros(n), np.zeros(n), n_passes=1
     )
 
 
@@ -183,14 +187,14 @@ def _propose(state: _State, metric: FloatArray, moving: BoolArray, target: CellT
     The damping of a component is about the least that keeps its step within the radius and uphill.
     """
     point, groups = state.point, state.point.groups
-    damping = np.clip(1e-4 * state.damping, _LEAST_DAMPING, 1.0)
+    damping = np.clip(1e-4 * state.damping, LEAST_DAMPING, 1.0)
     accuracy = float(np.clip(0.01 * point.residual, 1e-13, 1e-4))
     of_group, curvature = groups.component_of_group, CellSystem.of(groups, point.curvature)
     for number in range(_DAMPINGS):
         blocks = damping[of_group][:, None, None] * metric
         step = newton_step(point, curvature, blocks, moving[of_group], accuracy)
         lengths, predicted = _lengths(point, step.step, metric), _predicted_gain(point, step)
-        long = moving & ~(lengths <= _OVERSHOOT * state.radius)
+        long = moving & ~(lengths <= OVERSHOOT * state.radius)
         weak = moving & ~long & ~(predicted > 0)
         if not (long | weak).any() or (damping[long | weak] > 1e16).all():
             break
@@ -224,14 +228,14 @@ def _update(
 ) -> None:
     """Adapt each radius to the share of the predicted gain, and take the components whose gain is large enough."""
     state.n_passes += 1
-    radius = np.where(share < _POOR, _SHRINK * lengths, state.radius)
-    radius = np.where(share > _GOOD, np.maximum(radius, _WIDEN * lengths), radius)
+    radius = np.where(share < POOR, SHRINK * lengths, state.radius)
+    radius = np.where(share > GOOD, np.maximum(radius, WIDEN * lengths), radius)
     state.radius = np.where(moving, radius, state.radius)
     better = np.isfinite(trial.value) & (target.error(trial) < target.error(state.best)) & moving
     state.best = state.best.merged(trial, better)
-    accepted = moving & (share > _ACCEPTED)
+    accepted = moving & (share > ACCEPTED)
     worst = worst_errors(state.point)
-    state.previous = np.where(accepted, np.where(share > _CONFIRMED, worst, np.inf), state.previous)
+    state.previous = np.where(accepted, np.where(share > CONFIRMED, worst, np.inf), state.previous)
     state.failures = np.where(accepted, 0, state.failures + moving)
     state.point = state.point.merged(trial, accepted)
     # Beyond the tolerance, accuracy is worth a few steps, but not a fight with rounding.
@@ -276,5 +280,5 @@ def _gain(point: CellPoint, trial: CellPoint, step: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         gain = trial.value - point.value
         slope = 0.5 * point.groups.per_component(((point.gradient + trial.gradient) * step).sum(axis=1))
-    clear = np.abs(gain) > _NOISE * (point.noise + trial.noise)
+    clear = np.abs(gain) > NOISE * (point.noise + trial.noise)
     return np.where(np.isfinite(trial.value), np.where(clear, gain, slope), -np.inf)
