@@ -16,14 +16,11 @@ import numpy as np
 from baserate.core.contracts import Block, Engine
 from baserate.core.mean_bound import BetSums, bet_sums
 from baserate.core.row_model import AdjustedRows, RowModel
-from baserate.errors import BadProbabilities, Option
 from baserate.inputs.reading import Naming
 from baserate.losses import Brier, Power, Quadratic, RankedProbability
 from baserate.losses.base import Loss
 from baserate.support.answer_types import FLOAT64
 from baserate.support.arrays import FloatArray, IndexArray
-
-_BOUNDED = Option("bounded", "True")
 
 
 class FixedShiftSums(NamedTuple):
@@ -77,7 +74,7 @@ class FixedShift:
     def __call__(self, block: Block) -> FixedShiftSums:
         block = block.as_numpy()
         model, w = self.model, block.weights
-        rows = adjusted_rows(model, self.shift, block, self.naming)
+        rows = model.adjust_new_rows(block.rows, block.start, self.naming, self.shift)
         plain = replace(model, limit_levels=None)
         least, most = row_bounds(plain, rows, self.shift)
         limit_least, top_level = least, np.zeros(len(w))
@@ -106,21 +103,6 @@ class FixedShift:
 def _weighted(weights: FloatArray, values: FloatArray) -> FloatArray:
     """A weighted sum of values that may be infinite in rows that do not count."""
     return np.asarray(weights @ np.where(weights > 0, values, 0.0))
-
-
-def adjusted_rows(model: RowModel, shift: FloatArray, block: Block, naming: Naming) -> AdjustedRows:
-    """Rows that were not checked yet, and what ``Adjustment.apply`` returns for them."""
-    model.reading.check(block.rows, block.start, naming)
-    if not model.keeps_all_classes:  # before the row map, which needs a class that is possible
-        model.check_support(model.kept(model.read(block.rows)[1]), block.start, naming)
-    rows = model.adjusted(block.rows, shift)
-    undefined = np.flatnonzero(np.isnan(rows.exact).any(axis=1))
-    if undefined.size:
-        row = naming.row(block.start + int(undefined[0]))
-        raise BadProbabilities(
-            f"{row} has no unbounded adjustment by this shift; fit with {_BOUNDED}", options=[_BOUNDED]
-        )
-    return rows
 
 
 def row_bounds(model: RowModel, rows: AdjustedRows, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -156,7 +138,7 @@ class ExcludedClasses:
 
     def __call__(self, block: Block) -> tuple[FloatArray, FloatArray]:
         block = block.as_numpy()
-        rows = adjusted_rows(self.model, self.shift, block, self.naming)
+        rows = self.model.adjust_new_rows(block.rows, block.start, self.naming, self.shift)
         least, most = row_bounds(self.model, rows, self.shift)
         counted = block.weights > 0
         low, high = np.full(len(self.classes), np.inf), np.full(len(self.classes), -np.inf)

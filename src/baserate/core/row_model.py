@@ -245,19 +245,19 @@ class RowModel:
             mean += self.loss.cost_of_sum(rows.before, rows.after)
         return _Falls(fall, rounding, possible, mean)
 
-    def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> FloatArray:
-        """Adjusted rows of raw rows that were not checked yet."""
+    def adjust_new_rows(self, raw: NDArray[Any], first_row: int, naming: Naming, shift: FloatArray) -> AdjustedRows:
+        """The adjustment of raw rows that were not checked yet."""
         self.reading.check(raw, first_row, naming)
         p, eta = self.read(raw)
         self.check_support(self.kept(eta), first_row, naming)
-        a = self._adjusted(p, eta, shift)
-        undefined = np.flatnonzero(np.isnan(a).any(axis=1))
+        exact = self._adjusted(p, eta, shift)
+        undefined = np.flatnonzero(np.isnan(exact).any(axis=1))
         if undefined.size:
             row = naming.row(first_row + int(undefined[0]))
             raise BadProbabilities(
                 f"{row} has no unbounded adjustment by this shift; fit with {_BOUNDED}", options=[_BOUNDED]
             )
-        return self.answer_types.rounded(a)
+        return AdjustedRows(p, eta, exact, self.answer_types.rounded(exact))
 
     def check_support(self, eta: FloatArray, first_row: int, naming: Naming) -> None:
         """Reject rows that give probability only to classes of rate 0."""

@@ -75,7 +75,7 @@ def _rows_with_answers(result: Result, formula: Formula) -> str:
     for row in _test_rows(formula):
         whole = two_columns(row[None], from_logits=formula.from_logits) if formula.one_column else row[None]
         try:
-            answer = model.adjust_new_rows(whole, 0, NUMBERED, result.dual_shift)[0]
+            answer = model.adjust_new_rows(whole, 0, NUMBERED, result.dual_shift).after[0]
         except BaserateError:  # it has no adjustment, for example because it has only classes of rate 0
             continue
         pairs.append(json.dumps([row.tolist(), float(answer[1]) if formula.one_column else answer.tolist()]))

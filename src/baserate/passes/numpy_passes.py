@@ -83,9 +83,8 @@ class NumpyPasses(RowPasses):
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         if check:
-            return WrittenBlock(
-                self._stored(self.model.adjust_new_rows(block.rows, block.start, self.naming, shift)), ()
-            )
+            rows = self.model.adjust_new_rows(block.rows, block.start, self.naming, shift)
+            return WrittenBlock(self._stored(rows.after), ())
         # Not from scratch memory: that holds the dual points of the last model that was surveyed, which may have been
         # given up.
         rows = self.model.adjusted(block.rows, shift)

@@ -11,7 +11,7 @@ import numpy as np
 from baserate.core.cells.group_sets import GroupSets
 from baserate.core.cells.sums import fold_cells
 from baserate.core.contracts import Block, RowPasses
-from baserate.core.fixed_shift import adjusted_rows, row_bounds
+from baserate.core.fixed_shift import row_bounds
 from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups
 from baserate.inputs.group_labels import Label
@@ -130,7 +130,7 @@ class _CellBounds:
         at = np.flatnonzero(block.cells == cell)
         one = replace(block, rows=block.rows[at], weights=block.weights[at], cells=None)
         shift = self.shifts[cell][model.kept_classes]
-        rows = adjusted_rows(model, shift, one, self.naming)
+        rows = model.adjust_new_rows(one.rows, one.start, self.naming, shift)
         least = row_bounds(replace(model, limit_levels=None), rows, shift)[0]
         return float(one.weights @ np.where(one.weights > 0, least, 0.0)), one.weights @ rows.after
 
