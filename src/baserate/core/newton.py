@@ -196,7 +196,6 @@ def maximise(
     target: Target,
     *,
     order: int = 0,
-    previous_residual: float = np.inf,
 ) -> Solution:
     """Maximise a concave function by proximal Newton steps, each as far as the model of the function is trusted.
 
@@ -215,15 +214,12 @@ def maximise(
         The order of convergence near the solution. With 2 each step squares the error, with 1 each removes the same
         share of it. The last step is then not evaluated if the steps before predict that its error satisfies the
         target; the caller, who computes the rows there anyway, sees whether it does. With 0 every step is evaluated.
-    previous_residual : float
-        The residual at the point before the start, if a good step led from there to the start.
 
     Returns
     -------
     Solution
     """
     state = _begin(evaluate, start, steps)
-    state.previous_residual = previous_residual
     while np.isfinite(state.point.value) and state.n_passes < target.max_passes:
         point = state.point
         if target.satisfied(point) or point.value > target.ceiling:

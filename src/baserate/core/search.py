@@ -57,15 +57,12 @@ class Start(NamedTuple):
         Whether the curvature is learned from the steps instead of summed in every pass.
     by_products : bool
         Whether the curvature is multiplied with instead of computed, where that is possible.
-    previous_residual : float
-        The error at the point before, if ``at`` is a point that a good step led to.
     """
 
     at: FloatArray | Point | None = None
     order: int = 2
     learned: bool = False
     by_products: bool = True
-    previous_residual: float = np.inf
 
 
 FROM_MEAN = Start()
@@ -161,7 +158,7 @@ def search_from(search: Search, start: Start, stop: Stop) -> Solution:
     evaluate = partial(_evaluate_with_learned_curvature if start.learned else _evaluate, dual, survey)
     at = search.mean_start.shift if start.at is None else start.at
     steps = steps_of(model, rate_set, search.mean_start.wanted, by_products=False)
-    solution = maximise(evaluate, at, steps, target, order=start.order, previous_residual=start.previous_residual)
+    solution = maximise(evaluate, at, steps, target, order=start.order)
     if not start.learned or solution.converged or solution.n_passes >= stop.max_passes:
         return solution
     rest = search_from(search, Start(solution.point.shift, start.order), stop.after(solution.n_passes))
