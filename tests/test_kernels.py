@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support import Array, assert_certified, cases, kernel_setting
 
 import baserate as br
-from baserate.core import dual, fit, newton, search
+from baserate.core import dual, fit, newton
 from baserate.core.contracts import Block
 from baserate.core.newton import Target
 from baserate.core.start import FEW_CLASSES
@@ -178,7 +178,7 @@ def test_an_estimated_curvature_gives_the_same_result(loss: str, monkeypatch: py
     p, rates = random_rows(rng, 16_500, 270, 3.0, 0.0).astype(np.float32), rng.dirichlet(np.full(270, 3.0))
     calls: list[Any] = []
     learn = newton.learn_curvature
-    monkeypatch.setattr(search, "learn_curvature", lambda *points: (calls.append(points), learn(*points))[1])
+    monkeypatch.setattr(newton, "learn_curvature", lambda *points: (calls.append(points), learn(*points))[1])
     monkeypatch.setenv("BASERATE_KERNELS", "always")
     monkeypatch.setattr(dual, "many_classes", lambda model, rate_set: False)  # as for rows in files
     result = br.adjust(p, rates, loss=loss, normalize=True)

@@ -25,7 +25,7 @@ def point(shift: Array, value: float, gradient: Array, curvature: Array, noise: 
 def quadratic(peak: Array, curvature: Array) -> Evaluate:
     """A parabola with its maximum, 1, at ``peak``."""
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         away = shift - peak
         value = 1 - 0.5 * away @ curvature @ away
         return point(shift, float(value), -curvature @ away, curvature, 1e-16)
@@ -47,7 +47,7 @@ def test_an_almost_piecewise_linear_function_is_maximised(sharpness: float) -> N
     rng = np.random.default_rng(0)
     logits = sharpness * rng.normal(size=(50, 3))
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         x = logits + shift
         top = x.max(axis=1, keepdims=True)
         a = np.exp(x - top)
@@ -81,9 +81,9 @@ def test_the_number_of_passes_is_counted_and_limited() -> None:
     peak = CENTRE @ [1.0, -2.0, 4.0]
     slow = quadratic(peak, CENTRE)
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         calls.append(shift)
-        there = slow(shift, None)
+        there = slow(shift)
         # A curvature that is 100 times too large makes every step 100 times too short.
         return point(shift, there.value, there.gradient, 100 * there.curvature, there.noise)
 
@@ -95,7 +95,7 @@ def test_the_number_of_passes_is_counted_and_limited() -> None:
 def test_a_function_without_a_maximum_is_abandoned_at_its_ceiling() -> None:
     slope = CENTRE @ [1.0, 0.0, -0.5]
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         return point(shift, float(slope @ shift), slope, 1e-12 * CENTRE, 1e-16)
 
     solution = maximise(evaluate, np.zeros(3), TrustRegion(METRIC, EXACT), Target(1e-10, 100, ceiling=50.0))
@@ -107,7 +107,7 @@ def test_steps_stay_inside_the_domain() -> None:
     # sqrt(1 - |shift|^2) + <slope, shift>: infinitely steep at the edge of the unit ball, undefined beyond.
     slope = CENTRE @ [3.0, -1.0, -2.0]
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         c = CENTRE @ shift
         room = 1 - c @ c
         if room <= 0:
@@ -124,7 +124,7 @@ def test_steps_stay_inside_the_domain() -> None:
 def slowing_quadratic(peak: Array, calls: list[Array]) -> Evaluate:
     """A smooth function with a varying curvature, so that Newton's method needs several steps."""
 
-    def evaluate(shift: Array, previous: Point | None) -> Point:
+    def evaluate(shift: Array) -> Point:
         calls.append(shift)
         away = CENTRE @ (shift - peak)
         size = float(away @ away)
@@ -179,7 +179,7 @@ def scripted(*points: Point) -> Evaluate:
     """A function whose values are given in advance, whatever the shift."""
     waiting = list(points)
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         there = waiting.pop(0)
         return point(shift, there.value, there.gradient, there.curvature, there.noise)
 
@@ -224,7 +224,7 @@ def test_sixty_failed_steps_in_a_row_end_the_search() -> None:
     start = point(np.zeros(3), 0.5, SLOPE, CENTRE, 1e-16)
     calls = []
 
-    def always_lower(shift: Array, previous: Point | None = None) -> Point:
+    def always_lower(shift: Array) -> Point:
         calls.append(shift)
         return point(shift, 0.4, SLOPE, CENTRE, 1e-16)
 
@@ -242,7 +242,7 @@ def test_relative_accuracy_costs_at_most_six_passes_after_the_tolerance_is_reach
     peak = CENTRE @ [2.0, -2.0, 4.0]
     residuals = []
 
-    def evaluate(shift: Array, previous: Point | None = None) -> Point:
+    def evaluate(shift: Array) -> Point:
         away = shift - peak
         there = Point(shift, float(1 - 0.5 * away @ CENTRE @ away), rates, rates + CENTRE @ away, 2 * CENTRE, 1e-16)
         residuals.append(there.residual)

@@ -80,8 +80,8 @@ class Point:
         self.gap = abs(float(self.shift @ self.gradient))
 
 
-Evaluate = Callable[[FloatArray, Point | None], Point]
-"""The dual function at a shift. The second argument is the point that was evaluated before, if any."""
+Evaluate = Callable[[FloatArray], Point]
+"""The dual function at a shift."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,7 @@ def maximise(
     target: Target,
     *,
     order: int = 0,
+    learn: bool = False,
 ) -> Solution:
     """Maximise a concave function by proximal Newton steps, each as far as the model of the function is trusted.
 
@@ -214,12 +215,15 @@ def maximise(
         The order of convergence near the solution. With 2 each step squares the error, with 1 each removes the same
         share of it. The last step is then not evaluated if the steps before predict that its error satisfies the
         target; the caller, who computes the rows there anyway, sees whether it does. With 0 every step is evaluated.
+    learn : bool
+        Whether the points have no curvature, which is then learned from the steps; see :func:`learn_curvature`. The
+        start must be a point with its curvature.
 
     Returns
     -------
     Solution
     """
-    state = _begin(evaluate, start, steps)
+    state = _begin(evaluate, start, steps, learn=learn)
     while np.isfinite(state.point.value) and state.n_passes < target.max_passes:
         point = state.point
         if target.satisfied(point) or point.value > target.ceiling:
@@ -237,7 +241,9 @@ def maximise(
             there = replace(point, shift=new, value=point.value + predicted, mean=point.wanted)
             return Solution(there, state.n_passes, converged=True, extrapolated=True)
         # 3. Evaluate the dual there: one pass over the data.
-        trial = evaluate(new, state.latest)
+        trial = evaluate(new)
+        if learn:
+            trial = learn_curvature(trial, state.latest)
         share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
         # 4. Trust the model less or more, and move if that is an improvement.
         steps.adapt(share, steps.length(step))
@@ -251,13 +257,15 @@ def maximise(
     return Solution(state.best if reached or state.best.value >= 0 else state.point, state.n_passes, reached)
 
 
-def _begin(evaluate: Evaluate, start: FloatArray | Point, steps: Steps) -> _State:
-    point = start if isinstance(start, Point) else evaluate(start, None)
+def _begin(evaluate: Evaluate, start: FloatArray | Point, steps: Steps, *, learn: bool) -> _State:
+    assert isinstance(start, Point) or not learn
+    point = start if isinstance(start, Point) else evaluate(start)
     n_passes = 1
     # The dual is 0 at shift 0, so a start below that is a bad one, unless it was evaluated on purpose.
     good = np.isfinite(point.value) if isinstance(start, Point) else point.value >= 0
     if not good and np.any(point.shift):
-        point = evaluate(np.zeros_like(point.shift), point if np.isfinite(point.value) else None)
+        at_zero = evaluate(np.zeros_like(point.shift))
+        point = learn_curvature(at_zero, point) if learn else at_zero
         n_passes += 1
     if np.isfinite(point.value):
         steps.begin(point)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from baserate.core.dual import Dual, Survey, Written
-from baserate.core.newton import Point, Solution, Target, learn_curvature, maximise
+from baserate.core.newton import Point, Solution, Target, maximise
 from baserate.core.row_model import NO_CURVATURE
 from baserate.core.start import fits_memory, guess, steps_of
 from baserate.rates.sets import RateSet
@@ -155,10 +155,10 @@ def search_from(search: Search, start: Start, stop: Stop) -> Solution:
         return _search_by_products(search, start, stop)
     limit = stop.at_most(_LEARNED_PASSES) if start.learned else stop
     target = Target(limit.tol, limit.max_passes, search.ceiling)
-    evaluate = partial(_evaluate_with_learned_curvature if start.learned else _evaluate, dual, survey)
+    evaluate = partial(dual.evaluate, survey, curvature=not start.learned)
     at = search.mean_start.shift if start.at is None else start.at
     steps = steps_of(model, rate_set, search.mean_start.wanted, by_products=False)
-    solution = maximise(evaluate, at, steps, target, order=start.order)
+    solution = maximise(evaluate, at, steps, target, order=start.order, learn=start.learned)
     if not start.learned or solution.converged or solution.n_passes >= stop.max_passes:
         return solution
     rest = search_from(search, Start(solution.point.shift, start.order), stop.after(solution.n_passes))
@@ -173,22 +173,9 @@ def _search_by_products(search: Search, start: Start, stop: Stop) -> Solution:
     at = search.mean_start.shift if start.at is None else start.at
     shift = at.shift if isinstance(at, Point) else at
     steps = steps_of(model, rate_set, search.mean_start.wanted, by_products=True)
-    evaluate = partial(_evaluate_by_products, dual, search.survey)
+    evaluate = partial(dual.evaluate_by_products, search.survey)
     solution = maximise(evaluate, shift, steps, Target(limit.tol, limit.max_passes, search.ceiling))
     if solution.converged or solution.n_passes >= stop.max_passes or not fits:
         return solution
     rest = search_from(search, Start(solution.point.shift, order=0, by_products=False), stop.after(solution.n_passes))
     return replace(rest, n_passes=solution.n_passes + rest.n_passes)
-
-
-def _evaluate_by_products(dual: Dual, survey: Survey, shift: FloatArray, previous: Point | None) -> Point:
-    return dual.evaluate_by_products(survey, shift)
-
-
-def _evaluate(dual: Dual, survey: Survey, shift: FloatArray, previous: Point | None) -> Point:
-    return dual.evaluate(survey, shift)
-
-
-def _evaluate_with_learned_curvature(dual: Dual, survey: Survey, shift: FloatArray, previous: Point | None) -> Point:
-    assert previous is not None  # such a search starts from a point
-    return learn_curvature(dual.evaluate(survey, shift, curvature=False), previous)

@@ -69,7 +69,7 @@ def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArra
     near = shift + _step_into_box(loss, rate_set, row)
     eta = eta - shift
 
-    def evaluate(x: FloatArray, previous: Point | None) -> Point:
+    def evaluate(x: FloatArray) -> Point:
         if not many_classes(model, rate_set):
             return dual_point(x, offset, model.dual_sums(eta, np.ones(1), x), rate_set)
         sums = model.diagonal_sums(eta, np.ones(1), x)
