@@ -42,13 +42,14 @@ _TRIES = 12  # Dampings that are tried for one step.
 class DampedSteps(Steps):
     """Steps by conjugate gradients, with a damping that follows from the success of the last step."""
 
+    metric: CentredDiagonal
+
     def __init__(self, metric: CentredDiagonal, rate_set: RateSet) -> None:
-        super().__init__(metric)
+        self.metric = metric
         self._rate_set, self._radius, self._damping = rate_set, np.inf, _FIRST_DAMPING
         self._failures = self._successes = 0  # in a row
 
     def begin(self, point: Point) -> None:
-        assert isinstance(self.metric, CentredDiagonal)
         self._radius = FIRST_RADIUS * self.length(point.gradient / self.metric.h)
 
     @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
@@ -87,7 +88,6 @@ class DampedSteps(Steps):
 
     def _step(self, point: Point, most_products: int) -> tuple[FloatArray, FloatArray]:
         """The step with the present damping, and the curvature times it."""
-        assert isinstance(self.metric, CentredDiagonal)
         system = DampedSystem(
             point.curvature, self.metric, self._damping, self._accuracy(point), min(_MOST_PRODUCTS, most_products)
         )

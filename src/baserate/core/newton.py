@@ -155,8 +155,7 @@ class Steps(ABC):
         Steps are measured in this matrix.
     """
 
-    def __init__(self, metric: Matrix) -> None:
-        self.metric = metric
+    metric: Matrix
 
     @abstractmethod
     def begin(self, point: Point) -> None:
@@ -297,17 +296,18 @@ class TrustRegion(Steps):
     rate_set : RateSet
     """
 
+    metric: FloatArray
+
     def __init__(self, metric: FloatArray, rate_set: RateSet) -> None:
-        super().__init__(metric)
-        self._matrix, self._rate_set, self._radius, self._damping = metric, rate_set, 0.0, LEAST_DAMPING
+        self.metric, self._rate_set, self._radius, self._damping = metric, rate_set, 0.0, LEAST_DAMPING
 
     def begin(self, point: Point) -> None:
-        self._radius = FIRST_RADIUS * self.length(solve_centred(self._matrix, point.gradient))
+        self._radius = FIRST_RADIUS * self.length(solve_centred(self.metric, point.gradient))
 
     @np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is tried again with more damping
     def propose(self, point: Point, most_passes: int) -> Proposal:
         """The best shift by the quadratic model; the damping is about the least that keeps it in reach and uphill."""
-        radius, metric, damping = self._radius, self._matrix, min(max(1e-4 * self._damping, LEAST_DAMPING), 1.0)
+        radius, metric, damping = self._radius, self.metric, min(max(1e-4 * self._damping, LEAST_DAMPING), 1.0)
         while damping <= 1e16:
             matrix = point.curvature + damping * metric
             new = newton(self._rate_set, matrix, point.mean, point.shift)

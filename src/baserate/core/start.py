@@ -83,10 +83,9 @@ def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArra
 
 def steps_of(model: RowModel, rate_set: RateSet, rates: FloatArray, *, by_products: bool) -> Steps:
     """How the steps of Newton's method are chosen, near these rates."""
-    row = _inner_row(rate_set, rates)
     if not by_products:
         return TrustRegion(metric(model, rate_set, rates), rate_set)
-    h = model.kept_loss.slopes(row, bounded=model.bounded)
+    h = model.kept_loss.slopes(_inner_row(rate_set, rates), bounded=model.bounded)
     assert h is not None
     return DampedSteps(CentredDiagonal(h[0]), rate_set)
 
