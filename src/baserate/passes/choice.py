@@ -41,6 +41,8 @@ def choose_passes(model: RowModel, rows: Engine, kernels: str | None = None) -> 
     """
     setting = kernel_setting() if kernels is None else kernels
     for implementation in implementations(RowPasses, IMPLEMENTATIONS, "for_rows"):  # type: ignore[type-abstract]  # subclasses only
+        if implementation.array_module not in (None, rows.array_module):
+            continue
         if rows.n_cells is not None and not implementation.sums_cells:
             continue
         passes = implementation.for_rows(model, rows, setting)

@@ -156,18 +156,19 @@ class NumbaPasses(RowPasses):
     fallback: NumpyPasses
 
     name = "numba"
+    array_module = "numpy"
     block_values = _BLOCK_VALUES
     sums_cells = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        if rows.array_module != "numpy" or rows.dtype is None or kernels == "off":
+        large = kernels == "always" or rows.n_values >= LARGE_VALUES
+        if not large or rows.dtype is None or kernels == "off":
             return None
         kernel = kernel_of(model.loss, rows.dtype)
-        large = kernels == "always" or rows.n_values >= LARGE_VALUES
         if rows.n_cells is not None and model.n_classes > FEW_CLASSES:
             return None
-        if kernel is None or not large or not _supports(model) or not is_installed():  # last, since it imports numba
+        if kernel is None or not _supports(model) or not is_installed():  # last, since it imports numba
             return None
         fallback = NumpyPasses(model, rows.naming, uses_scratch=False)
         return cls(model, rows.naming, rows.dtype, kernel, fallback)

@@ -28,7 +28,7 @@ class NumpyBrierPasses(PredictionPasses):
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        return cls(model, rows.naming) if rows.array_module == "numpy" and cls.supports(model) else None
+        return cls(model, rows.naming) if cls.supports(model) else None
 
     @classmethod
     def supports(cls, model: RowModel) -> bool:

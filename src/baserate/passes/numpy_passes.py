@@ -45,13 +45,14 @@ class NumpyPasses(RowPasses):
     uses_scratch: bool = True
 
     name = "numpy"
+    array_module = "numpy"
     is_default = True
     sums_cells = True
     multiplies = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        return cls(model, rows.naming) if rows.array_module == "numpy" else None
+        return cls(model, rows.naming)
 
     def survey(self, block: Block) -> SurveySums:
         model, w = self.model, block.weights

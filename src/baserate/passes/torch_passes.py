@@ -37,12 +37,11 @@ class TorchPasses(RowPasses):
     on_host: bool = False
 
     name = "torch"
+    array_module = "torch"
     is_default = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        if rows.array_module != "torch":
-            return None
         from baserate.passes.torch_losses import torch_loss
 
         if torch_loss(model.loss, model.n_classes) is None:

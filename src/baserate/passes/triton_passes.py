@@ -63,12 +63,13 @@ class TritonPasses(RowPasses):
     fallback: TorchPasses
 
     name = "triton"
+    array_module = "torch"
     block_values = 1 << 62  # one block
     reuses_curvature = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
-        if rows.array_module != "torch" or kernels == "off":
+        if kernels == "off":
             return None
         loss = vars(type(model.loss)).get("kernel")  # that of this very class: a subclass may have changed the loss
         large = kernels == "always" or rows.n_values >= LARGE_VALUES

@@ -11,8 +11,8 @@ Sums are named tuples of float64 arrays that add field by field, see :func:`tota
   shift per cell, shape (C, k), and return the sums of the cells that a block contains; see
   :mod:`baserate.core.cells.sums`.
 - *Other arrays.* ``Block.rows`` may be any array that the passes of the engine understand, such as a tensor on a GPU.
-  ``Engine.array_module`` says which, passes accept or decline it in ``RowPasses.for_rows``, and only sums,
-  which are NumPy arrays of k numbers, leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
+  ``Engine.array_module`` and ``RowPasses.array_module`` say which, and only sums, which are NumPy arrays of k numbers,
+  leave a block. ``Block.as_numpy`` copies a block for statistics of single rows.
 """
 
 from __future__ import annotations

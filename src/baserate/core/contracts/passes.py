@@ -35,6 +35,8 @@ class RowPasses(ABC):
 
     name: ClassVar[str]
     """Shown in ``Adjustment.engine``."""
+    array_module: ClassVar[str | None] = None
+    """The arrays that these passes work on; None leaves it to :meth:`for_rows`."""
     block_values: ClassVar[int] = BLOCK_VALUES
     """How many values a block should have."""
     is_default: ClassVar[bool] = False
@@ -51,6 +53,8 @@ class RowPasses(ABC):
     @abstractmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
         """The passes for a model and the blocks of an engine, or None if they do not support them.
+
+        Only asked for engines with the ``array_module`` of these passes.
 
         Parameters
         ----------
