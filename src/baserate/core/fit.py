@@ -74,8 +74,9 @@ def fit(
     survey: Survey | None = None,
     present: tuple[FloatArray, FloatArray] | None = None,
     keep_rows: bool,
+    quietly: bool = False,
 ) -> Fit:
-    """Find the shift, and write the rows. Warns if the tolerance is not reached.
+    """Find the shift, and write the rows.
 
     Parameters
     ----------
@@ -89,23 +90,9 @@ def fit(
         A shift of the same rows and their mean at it, to start from.
     keep_rows : bool
         Whether the adjusted rows are wanted, and not only the shift.
+    quietly : bool
+        Whether not to warn if the tolerance is not reached: for one of many groups, which are reported together.
     """
-    fitted = fit_quietly(dual, stop, names, survey=survey, present=present, keep_rows=keep_rows)
-    if not fitted.solution.converged:
-        _warn_not_converged(fitted, stop)
-    return fitted
-
-
-def fit_quietly(
-    dual: Dual,
-    stop: Stop,
-    names: Names = None,
-    *,
-    survey: Survey | None = None,
-    present: tuple[FloatArray, FloatArray] | None = None,
-    keep_rows: bool,
-) -> Fit:
-    """What :func:`fit` does, without the warning. For one of many groups, which are reported together."""
     if survey is None and present is None and keep_rows:
         easy = solve_easy_problem(dual, stop)
         if easy is not None:
@@ -127,7 +114,10 @@ def fit_quietly(
             search = check_extrapolation(search)
     assert search.written is not None
     n_passes = search.found.n_passes + search.other_passes
-    return Fit(search.dual, search.survey, search.found, search.written, n_passes)
+    fitted = Fit(search.dual, search.survey, search.found, search.written, n_passes)
+    if not (quietly or fitted.solution.converged):
+        _warn_not_converged(fitted, stop)
+    return fitted
 
 
 def solve_easy_problem(dual: Dual, stop: Stop) -> Fit | None:

@@ -18,7 +18,7 @@ from baserate.core.cells.group_sets import GroupSets
 from baserate.core.cells.groups import Groups
 from baserate.core.contracts import CellChunk, Engine, RowsByCell, SolvedCells
 from baserate.core.dual import Dual
-from baserate.core.fit import EASY_PASSES, Fit, fit_quietly
+from baserate.core.fit import EASY_PASSES, Fit, fit
 from baserate.core.newton import Target
 from baserate.core.row_model import RowModel, kept_classes
 from baserate.core.search import Names, Stop, known_solution
@@ -163,7 +163,7 @@ def _fit_group(dual: CellDual, rows: Engine, group: int, stop: Stop, names: Name
     one = _dual_of_group(dual, rows, group)
     try:
         known = dual.groups.known[group] and _weights(dual)[dual.groups.numbers[0] == group].any()
-        fitted = fit_quietly(one, stop, names, keep_rows=keep_rows) if known else _unchanged(one, keep_rows)
+        fitted = fit(one, stop, names, keep_rows=keep_rows, quietly=True) if known else _unchanged(one, keep_rows)
     except BaserateError as error:
         error.args = (f"{dual.groups.name(group)}: {error}", *error.args[1:])
         raise
