@@ -85,6 +85,14 @@ class Combinations(NamedTuple):
                 waiting = [cls.joined(waiting)]
         return cls.joined(waiting)
 
+    def groups_by(self, keys: Sequence[Any]) -> tuple[list[tuple[Any, ...]], IndexArray]:
+        """The labels of the different groups by some key columns, and the number of the group of each combination."""
+        which = [self.keys.index(key) for key in keys]
+        codes, at = numbered(self.codes[:, which].T, len(self.codes))
+        first = np.empty(len(codes), dtype=np.intp)
+        first[at] = np.arange(len(at))
+        return self.labels(first, which), at
+
     def labels(self, at: IndexArray, which: Sequence[int]) -> list[tuple[Any, ...]]:
         """The values of some combinations in some key columns; None where a value is missing."""
         columns = [[None if c < 0 else self.values[j][c] for c in self.codes[at, j].tolist()] for j in which]

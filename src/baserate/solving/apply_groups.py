@@ -10,7 +10,7 @@ import numpy as np
 from baserate.core.contracts import Engine, RowPasses
 from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups, BadOption, Option
-from baserate.inputs.group_combinations import Combinations, numbered
+from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.group_labels import listed_groups
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
@@ -96,11 +96,7 @@ def _shifts(margin: MarginResult, groups: IndexArray) -> FloatArray:
 
 def _groups_of(margin: MarginResult, combinations: Combinations, unseen: str) -> IndexArray:
     """The number of the group of each combination; the number of all groups if it was not there in the fit."""
-    which = [combinations.keys.index(key) for key in margin.keys]
-    codes, at = numbered(combinations.codes[:, which].T, len(combinations.codes))
-    first = np.empty(len(codes), dtype=np.intp)
-    first[at] = np.arange(len(at))
-    labels = combinations.labels(first, which)
+    labels, at = combinations.groups_by(margin.keys)
     found = margin.find(labels)
     absent = [label for label, group in zip(labels, found, strict=True) if group is None]
     if absent and unseen == "raise":

@@ -83,13 +83,9 @@ def group_design(known: Margins, combinations: Combinations, *, weighted: bool) 
 
 def groups_of(known: GroupedRates, combinations: Combinations) -> tuple[IndexArray, list[Label]]:
     """The number of the group of each combination, -1 if it is not in the table, and the labels that are not."""
-    which = [combinations.keys.index(key) for key in known.keys]
-    if not which:
+    if not known.keys:
         return np.zeros(len(combinations.codes), dtype=np.intp), []
-    codes, at = numbered(combinations.codes[:, which].T, len(combinations.codes))
-    first = np.empty(len(codes), dtype=np.intp)
-    first[at] = np.arange(len(at))
-    labels = combinations.labels(first, which)
+    labels, at = combinations.groups_by(known.keys)
     found = GroupIndex(known.labels).find_all(labels)
     absent = [label for label, group in zip(labels, found, strict=True) if group is None]
     return np.array([-1 if group is None else group for group in found], dtype=np.intp)[at], absent
