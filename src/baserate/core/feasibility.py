@@ -21,7 +21,7 @@ from baserate.core.dual import Dual, Survey
 from baserate.core.row_model import RowModel
 from baserate.rates.regions import Region
 from baserate.rates.sets import RateSet
-from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.arrays import BoolArray, FloatArray, IndexArray, row_patterns
 
 _MAX_UNKNOWNS = 2000  # More take seconds.
 _KEPT_WEIGHT = 1e4
@@ -183,9 +183,7 @@ def _merge_all(parts: Iterable[Supports]) -> Supports:
 
 
 def _merge(allowed: BoolArray, plan: FloatArray, n_rows: IndexArray) -> Supports:
-    packed = np.packbits(allowed, axis=1)
-    _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    group = group.ravel()
+    first, group = row_patterns(allowed)
     merged = np.zeros((len(first), plan.shape[1]))
     np.add.at(merged, group, plan)
     return Supports(allowed[first], merged, np.bincount(group, weights=n_rows).astype(np.intp))

@@ -13,7 +13,7 @@ from baserate.inputs.validation import quoted_name
 from baserate.losses.base import MAX_SCALE, REAL, Loss, as_pair
 from baserate.losses.projection import onto_simplex
 from baserate.losses.registry import register
-from baserate.support.arrays import FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray, row_patterns
 
 _SLACK = 1e-13  # A multiplier is considered negative below minus this, relative to the size of its terms.
 
@@ -263,9 +263,7 @@ def _lift(m: FloatArray) -> FloatArray:
 
 def _by_support(support: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
     """Each distinct support, with the numbers of the rows that have it."""
-    packed = np.ascontiguousarray(np.packbits(support, axis=1))
-    keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    first, group = row_patterns(support)
     order = np.argsort(group, kind="stable")
     bounds = np.flatnonzero(np.diff(group[order])) + 1
     for start, rows in zip(first, np.split(order, bounds), strict=True):

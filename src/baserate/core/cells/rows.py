@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from baserate.core.cells.sums import CellDualSums, CellSurveySums, CellWrittenSums
 from baserate.core.row_model import RowModel
-from baserate.support.arrays import BoolArray, FloatArray, IndexArray
+from baserate.support.arrays import FloatArray, IndexArray, row_patterns
 
 
 class Segments(NamedTuple):
@@ -93,7 +93,7 @@ def faces(
     same = np.zeros(len(of_cell), dtype=np.bool_)
     if separate_unchanged:
         same[:] = ~of_cell.any(axis=1)
-    first, pattern_of = _patterns(np.column_stack([allowed, same]))
+    first, pattern_of = row_patterns(np.column_stack([allowed, same]))
     for number, example in enumerate(first):
         kept = np.flatnonzero(allowed[example])
         of_face = model if len(kept) == model.n_classes else replace(model, kept_classes=kept)
@@ -106,16 +106,6 @@ def faces(
             starts = np.concatenate([[0], np.cumsum(sizes[which])[:-1]])
         shift = np.repeat(of_cell[which][:, kept], sizes[which], axis=0)
         yield Face(of_face, which, rows, starts, shift, bool(same[example]))
-
-
-def _patterns(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
-    """The first row with each distinct pattern, and the number of the pattern of each row."""
-    if (rows == rows[0]).all():
-        return np.zeros(1, dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
-    packed = np.ascontiguousarray(np.packbits(rows, axis=1))
-    keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]  # not by axis=0, which takes ten times as long
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    return first, number.ravel()
 
 
 def survey_by_cell(
