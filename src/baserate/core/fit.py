@@ -109,7 +109,7 @@ def fit(
             raise BadLoss(f"{dual.model.loss!r} maps these predictions to values that are not finite")
         if dual.model.loss.flat_at_zero and not search.found.converged:
             search = soften_flat_loss(search)
-        search = write_rows(search, search.found.point.shift)
+        search = write_rows(search)
         if search.found.extrapolated:
             search = check_extrapolation(search)
     assert search.written is not None
@@ -312,10 +312,10 @@ def shares(tol: float) -> Iterator[float]:
             return
 
 
-def write_rows(search: Search, shift: FloatArray) -> Search:
+def write_rows(search: Search) -> Search:
     """Write the adjusted rows, or only measure them if they are not wanted."""
     write = search.dual.write if search.keep_rows else search.dual.measure
-    return replace(search, written=write(shift), other_passes=search.other_passes + 1)
+    return replace(search, written=write(search.found.point.shift), other_passes=search.other_passes + 1)
 
 
 def check_extrapolation(search: Search) -> Search:
@@ -334,9 +334,8 @@ def check_extrapolation(search: Search) -> Search:
             break
         # The rows had to be written to see it, but one step with the curvature at hand is usually all that is missing.
         corrected = replace(solution, point=replace(point, shift=shift), n_passes=solution.n_passes + 1)
-        search = write_rows(replace(search, solution=corrected, other_passes=search.other_passes - 1), shift)
-    search = _search_again(search)
-    return write_rows(search, search.found.point.shift)
+        search = write_rows(replace(search, solution=corrected, other_passes=search.other_passes - 1))
+    return write_rows(_search_again(search))
 
 
 def _search_again(search: Search) -> Search:

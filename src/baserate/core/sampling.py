@@ -15,9 +15,11 @@ MIN_ROWS = 4000
 NEIGHBOURS = 8
 """Consecutive rows that are taken together, since memory delivers them together."""
 
+SEED = 20190
+"""Seed of the random places from which rows are taken; any number would do."""
+
 _SHARE_SMOOTH, _SHARE_KINKED = 64, 16  # One in so many rows. Row maps with kinks need a more accurate start.
 _MIN_COLLECTED = 1000  # Rows. Fewer are no guide.
-_SEED = 20190  # Any number would do.
 
 
 def sample_size(n_rows: int, *, smooth: bool) -> int | None:
@@ -38,5 +40,5 @@ def sampled_rows(n_rows: int, size: int) -> IndexArray:
     # the rows may be periodic.
     n_places = max(size // NEIGHBOURS, 1)
     stretch = n_rows / n_places
-    places = np.arange(n_places) * stretch + np.random.default_rng(_SEED).random(n_places) * (stretch - NEIGHBOURS)
+    places = np.arange(n_places) * stretch + np.random.default_rng(SEED).random(n_places) * (stretch - NEIGHBOURS)
     return (places.astype(np.intp)[:, None] + np.arange(NEIGHBOURS)).ravel()

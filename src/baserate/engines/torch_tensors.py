@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from baserate.core.contracts import Block, Engine, WrittenBlock
+from baserate.core.sampling import NEIGHBOURS, SEED
 from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadGroups, BadOption, BadProbabilities, BadWeights, Option, OutOfDeviceMemory
 from baserate.inputs.group_combinations import Combinations
@@ -29,7 +30,6 @@ from baserate.support.arrays import BLOCK_VALUES, FloatArray, rows_per_block
 T = TypeVar("T")
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
-_NEIGHBOURS, _SEED = 8, 20190  # As in core.sampling, but drawn on the device: millions of numbers take long to copy.
 _WORTH_SAMPLING = 50_000_000  # Values. A pass over fewer takes no longer than the steps of the search between passes.
 _LARGEST_SAMPLE = 1_600_000  # Rows. A more accurate start would not save a pass.
 _HALF_TOLERANCE = 1e-2  # How far the sum of a row of bfloat16 may be from 1.
@@ -240,12 +240,13 @@ class TensorEngine(Engine):
 
         if self.n_values < _WORTH_SAMPLING:
             return None
-        n_places = max(min(n_rows, _LARGEST_SAMPLE) // _NEIGHBOURS, 1)
+        n_places = max(min(n_rows, _LARGEST_SAMPLE) // NEIGHBOURS, 1)
         stretch = self.n_rows / n_places
-        generator = torch.Generator(self.device).manual_seed(_SEED)
+        # Drawn on the device: millions of numbers take long to copy.
+        generator = torch.Generator(self.device).manual_seed(SEED)
         places = torch.rand(n_places, generator=generator, device=self.device, dtype=torch.float64)
-        places = torch.arange(n_places, device=self.device) * stretch + places * (stretch - _NEIGHBOURS)
-        chosen = (places.long()[:, None] + torch.arange(_NEIGHBOURS, device=self.device)).reshape(-1)
+        places = torch.arange(n_places, device=self.device) * stretch + places * (stretch - NEIGHBOURS)
+        chosen = (places.long()[:, None] + torch.arange(NEIGHBOURS, device=self.device)).reshape(-1)
         weights = None if self._weights is None else self._weights[chosen]
         if weights is not None:
             total = float(weights.sum())
@@ -256,9 +257,6 @@ class TensorEngine(Engine):
 
     def group_combinations(self) -> Combinations:
         raise BadGroups(f"rates per group are not available for tensors on a GPU; pass {self._argument}.cpu()")
-
-    def describe(self, passes: Any) -> str:
-        return self.name if passes.is_default else f"{self.name}, {passes.name}"
 
     @cached_property
     def _all_weights(self) -> Any:

@@ -36,7 +36,7 @@ import triton.language as tl
 # Positions in ``settings`` after the numbers of the classes: what is added to every probability, how far the sum of a
 # row may be from 1, what was subtracted from the shift, what rounding may add to the shortfall of a row, and the state
 # of the search: 0 as long as it goes on, 1 if only the rows have to be written, 2 if it was given up.
-SMOOTHING, TOLERANCE, CENTRE, ROUNDING, FINISHED, N_PARAMS = 0, 1, 2, 3, 4, 5
+SMOOTHING, TOLERANCE, CENTRE, ROUNDING, FINISHED = 0, 1, 2, 3, 4
 
 # Positions in a line of ``out``: the conjugate, the absolute values of its terms, the offset of the dual function, the
 # number of hard zeros, the bound on the divergence, the divergence (for log loss, what rounding adds to it), the
@@ -148,16 +148,6 @@ def _scaled(x, factor, K: tl.constexpr):
     found = ()
     for j in tl.static_range(K):
         found = found + (x[j].to(tl.float64) * factor,)
-    return found
-
-
-@triton.jit
-def _scaled32(x, factor, K: tl.constexpr):
-    """The same in float32, without conversions of float32 to float64 and back, which are slow."""
-    found = ()
-    factor32 = factor.to(tl.float32)
-    for j in tl.static_range(K):
-        found = found + (x[j].to(tl.float32) * factor32,)
     return found
 
 

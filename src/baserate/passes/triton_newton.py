@@ -23,7 +23,7 @@ _MOST_EVALUATIONS = 5  # Easy problems need 3 to 5. A pass that is launched in v
 _CORRECTIONS = 2  # Steps after the rows were written, each with the rows written again.
 
 # Positions in the state: the residual of the last evaluation, and how many there were. After them, the shift.
-_RESIDUAL, _EVALUATIONS, _SHIFT = 0, 1, 2
+_EVALUATIONS, _SHIFT = 1, 2
 _GIVEN_UP = 2.0  # The state of the search in the settings.
 _NO_RESIDUAL = 1e-100  # Before the first evaluation.
 _COLUMNS = 16  # The classes, rounded up to a power of 2.

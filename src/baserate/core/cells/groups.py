@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -245,8 +244,3 @@ class Groups:
         margin = int(np.searchsorted(self.offsets, group, side="right")) - 1
         of_margin = self.design.margins[margin]
         return f"{of_margin.name} {of_margin.labels[group - self.offsets[margin]]!r}"
-
-    def named(self) -> Iterator[tuple[int, str]]:
-        """The known groups, with their names."""
-        for group in np.flatnonzero(self.known):
-            yield int(group), self.name(int(group))

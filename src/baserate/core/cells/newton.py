@@ -150,7 +150,7 @@ def maximise(
         if not moving.any():
             break
         # 1. Propose shifts from the quadratic model, and predict the gain.
-        step, predicted = _propose(state, metric, moving, target)
+        step, predicted = _propose(state, metric, moving)
         if not step.step.any():  # below the last digit of the shifts
             break
         shifts = _anchored(point, step.shifts)
@@ -181,7 +181,7 @@ def _begin(start: CellPoint, metric: FloatArray) -> _State:
 
 
 @np.errstate(all="ignore")  # a step that is not finite is tried again with more damping
-def _propose(state: _State, metric: FloatArray, moving: BoolArray, target: CellTarget) -> tuple[CellStep, FloatArray]:
+def _propose(state: _State, metric: FloatArray, moving: BoolArray) -> tuple[CellStep, FloatArray]:
     """The best shifts by the quadratic model, and the gain that it predicts for each component.
 
     The damping of a component is about the least that keeps its step within the radius and uphill.
