@@ -45,8 +45,8 @@ class ListPasses(RowPasses):
     def reduce(self, block: Block, shift: Any, *, curvature: bool = True) -> DualSums:
         rows, logs = self._adjusted(block.rows, shift)
         w, a = block.weights, np.array(rows)
-        bend = np.diag(w @ a) - (a.T * w) @ a
-        return DualSums(w @ logs, w @ np.abs(logs), w @ a, bend)
+        curvature_sum = np.diag(w @ a) - (a.T * w) @ a
+        return DualSums(w @ logs, w @ np.abs(logs), w @ a, curvature_sum)
 
     def write(self, block: Block, shift: Any, *, check: bool = False) -> WrittenBlock:
         rows, logs = self._adjusted(block.rows, shift)

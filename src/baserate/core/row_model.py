@@ -139,8 +139,8 @@ class RowModel:
         """The sums of the dual function over rows with the dual points ``eta`` of the kept classes."""
         x, a = self.shifted(eta, shift)
         conjugate = self.kept_loss.conjugate(x, a)
-        bend = self.kept_loss.jacobian(a, weights, bounded=self.bounded) if curvature else NO_CURVATURE
-        return DualSums(weights @ conjugate, weights @ np.abs(conjugate), weights @ a, bend)
+        curvature_sum = self.kept_loss.jacobian(a, weights, bounded=self.bounded) if curvature else NO_CURVATURE
+        return DualSums(weights @ conjugate, weights @ np.abs(conjugate), weights @ a, curvature_sum)
 
     def diagonal_sums(self, eta: FloatArray, weights: FloatArray, shift: FloatArray) -> DualSums:
         """What :meth:`dual_sums` returns, with the diagonal of the curvature in its place, for losses with slopes."""

@@ -45,10 +45,10 @@ def dual_point(
     conjugate, magnitude, mean, curvature = sums
     inside = np.isfinite(conjugate) and bool(np.isfinite(mean).all())
     wanted = rate_set.support(shift, mean) if inside else np.full_like(shift, np.nan)
-    drift = float(shift @ wanted)
-    value = offset - float(conjugate) + drift
+    support = float(shift @ wanted)
+    value = offset - float(conjugate) + support
     # A row whose conjugate is almost 0 is the logarithm of a number near 1, or a difference of numbers of that size.
-    noise = _EPS * (1.0 + float(magnitude) + abs(offset) + abs(drift))
+    noise = _EPS * (1.0 + float(magnitude) + abs(offset) + abs(support))
     return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
 

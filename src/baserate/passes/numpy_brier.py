@@ -49,8 +49,8 @@ class NumpyBrierPasses(PredictionPasses):
         w, moved = block.weights, np.asfortranarray(self._kept_rows(block)) + 0.5 * shift
         a = onto_simplex(moved)
         conjugate = np.einsum("ij,ij->i", 2.0 * moved - a, a)
-        bend = _curvature(a, w) if curvature else NO_CURVATURE
-        return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, bend)
+        curvature_sum = _curvature(a, w) if curvature else NO_CURVATURE
+        return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, curvature_sum)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         model, w, half = self.model, block.weights, 0.5 * shift

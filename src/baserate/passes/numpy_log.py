@@ -67,8 +67,8 @@ class NumpyLogPasses(PredictionPasses):
             return super().reduce(block, shift, curvature=curvature)
         conjugate, share = np.log(z) + centre, w / z
         mean = f * (share @ p)
-        bend = laplacian((p.T * (share / z)) @ p * np.outer(f, f)) if curvature else NO_CURVATURE
-        return DualSums(w @ conjugate, w @ np.abs(conjugate), mean, bend)
+        curvature_sum = laplacian((p.T * (share / z)) @ p * np.outer(f, f)) if curvature else NO_CURVATURE
+        return DualSums(w @ conjugate, w @ np.abs(conjugate), mean, curvature_sum)
 
     def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
         p, w, (f, centre) = self._kept_rows(block), block.weights, _factors(shift)

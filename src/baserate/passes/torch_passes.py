@@ -77,8 +77,8 @@ class TorchPasses(RowPasses):
         rows, w = self._rows, block.weights
         x, a = rows.shifted(rows.kept(rows.read(block.rows)[1]), shift)
         conjugate = rows.kept_loss.conjugate(x, a)
-        bend = [rows.kept_loss.jacobian(a, w, bounded=self.model.bounded)] if curvature else []
-        conjugate, magnitude, mean, *rest = _to_numpy(w @ conjugate, w @ conjugate.abs(), w @ a, *bend)
+        curvature_sum = [rows.kept_loss.jacobian(a, w, bounded=self.model.bounded)] if curvature else []
+        conjugate, magnitude, mean, *rest = _to_numpy(w @ conjugate, w @ conjugate.abs(), w @ a, *curvature_sum)
         return DualSums(conjugate, magnitude, mean, rest[0] if curvature else NO_CURVATURE)
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:

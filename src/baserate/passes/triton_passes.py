@@ -157,8 +157,8 @@ class TritonPasses(RowPasses):
         value, size = np.asarray(done.sums[kernels.VALUE]), np.asarray(done.sums[kernels.SIZE])
         if self.model.keeps_all_classes:
             return DualSums(value, size, done.mean, laplacian(done.edges) if curvature else NO_CURVATURE)
-        bend = laplacian(done.edges[np.ix_(kept, kept)]) if curvature else NO_CURVATURE
-        return DualSums(value, size, done.mean[kept], bend)
+        curvature_sum = laplacian(done.edges[np.ix_(kept, kept)]) if curvature else NO_CURVATURE
+        return DualSums(value, size, done.mean[kept], curvature_sum)
 
     def _is_supported(self, done: _PassResult) -> bool:
         """Whether every row certainly gives probability to some class of positive rate."""

@@ -154,9 +154,9 @@ def cell_point(
     near = group_mean / np.where(weight > 0, weight, 1.0)[:, None]
     finite = np.isfinite(near).all(axis=1, keepdims=True)
     wanted = groups.sets.support(shifts, np.where(finite, near, groups.sets.low))
-    drift = weight * (shifts * wanted).sum(axis=1)
-    value = groups.cells_per_component(offset - sums.conjugate) + groups.per_component(drift)
-    size = groups.cells_per_component(sums.magnitude + np.abs(offset)) + groups.per_component(weight + np.abs(drift))
+    support = weight * (shifts * wanted).sum(axis=1)
+    value = groups.cells_per_component(offset - sums.conjugate) + groups.per_component(support)
+    size = groups.cells_per_component(sums.magnitude + np.abs(offset)) + groups.per_component(weight + np.abs(support))
     value = np.where(np.isfinite(value), value, -np.inf)
     return CellPoint(groups, weight, shifts, sums.mean, sums.curvature, wanted, value, _EPS * size, group_mean)
 

@@ -146,7 +146,7 @@ def dual_sums_by_cell(
     """The sums of the dual function, for rows with dual points ``eta`` of all classes in the order of the cells."""
     u, k = len(segments.cells), model.n_classes
     conjugate, magnitude, mean = np.zeros(u), np.zeros(u), np.zeros((u, k))
-    bend = np.zeros((u, k, k)) if curvature else np.zeros((u, 0, 0))
+    curvature_sum = np.zeros((u, k, k)) if curvature else np.zeros((u, 0, 0))
     for face in faces(model, segments, len(weights), shifts, separate_unchanged=False):
         kept, w = face.model.kept_classes, weights[face.rows]
         x, a = face.model.shifted(face.model.kept(eta[face.rows]), face.shift)
@@ -156,8 +156,8 @@ def dual_sums_by_cell(
         mean[_outer(face.which, kept)] = np.add.reduceat(w[:, None] * a, face.starts, axis=0)
         if curvature and len(kept) > 1:
             jacobians = face.model.kept_loss.jacobians(a, w, face.starts, bounded=model.bounded)
-            bend[_outer(face.which, kept, kept)] = jacobians
-    return CellDualSums(segments.cells, conjugate, magnitude, mean, bend)
+            curvature_sum[_outer(face.which, kept, kept)] = jacobians
+    return CellDualSums(segments.cells, conjugate, magnitude, mean, curvature_sum)
 
 
 def _conjugate(model: RowModel, x: FloatArray, a: FloatArray) -> FloatArray:
