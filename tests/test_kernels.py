@@ -24,7 +24,7 @@ from baserate.core.start import FEW_CLASSES
 from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadLoss, BadOption, BadProbabilities, BadRates
 from baserate.passes import choose_passes
-from baserate.solving import requested
+from baserate.solving import parse_request
 
 LOSSES = ["log", "brier"]
 SIZES = [1, 2, 63, 64, 65, 127, 128, 129, 400]
@@ -437,7 +437,7 @@ def test_the_compiled_newton_method_takes_the_same_steps_as_the_general_one(
     solved = 0
     for _ in range(20):
         p, rates = random_rows(rng, 300, k, 1.5, 0.0), rng.dirichlet(np.full(k, 3.0))
-        request = requested(p, rates, loss=loss)
+        request = parse_request(p, rates, loss=loss)
         passes = choose_passes(request.model, request.rows)
         block = Block(p, np.full(len(p), 1 / len(p)), 0)
         found = passes.solve(block, rates, Target(1e-10, 500))

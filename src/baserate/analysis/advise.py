@@ -28,7 +28,7 @@ from baserate.losses.base import Loss, short_name
 from baserate.losses.log import Log
 from baserate.rates import Rates, RatesLike
 from baserate.result.facts import json_number
-from baserate.solving import Request, adjusted, known_rates, read_predictions, requested
+from baserate.solving import Request, adjusted, known_rates, parse_request, read_predictions
 from baserate.support.summary import Summary
 
 
@@ -155,7 +155,7 @@ def advise(
       - 0.35 % of the rows have a probability above 0.999; adjustment changes them very little
     """
     shared = {**options, "sample_weight": sample_weight, "classes": classes, "columns": columns}
-    request = requested(probs, rates, loss=loss, **shared)
+    request = parse_request(probs, rates, loss=loss, **shared)
     predictions = read_predictions(request)
     validation = read_validation(probs_val, y_val, request)
     if old_rates is not None:

@@ -24,7 +24,7 @@ from baserate.losses.base import Loss, short_name
 from baserate.losses.registry import as_loss
 from baserate.progress import Progress
 from baserate.rates import Rates, RatesLike
-from baserate.solving import Request, known_rates, read_predictions, requested
+from baserate.solving import Request, known_rates, parse_request, read_predictions
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 _FIT_OPTIONS = ("tol", "max_passes")
@@ -141,7 +141,7 @@ def compare(
     _check_settings(confidence, n_bootstrap, target)
     receiver = as_progress(progress)
     options |= {"sample_weight": sample_weight, "classes": classes, "columns": columns, "progress": progress}
-    request = requested(probs, rates, **options)
+    request = parse_request(probs, rates, **options)
     known, (p, weights) = request.known, read_predictions(request)
     measures = (*map(MeanLoss, chosen), *as_metrics(metrics, costs, p.shape[1]))
     targets = as_targets(y, p.shape, known.classes, one_column=request.rows.one_column)

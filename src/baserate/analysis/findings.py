@@ -14,7 +14,7 @@ from baserate.inputs.labels import as_columns
 from baserate.inputs.validation import class_label
 from baserate.rates import Rates, RatesLike, as_known
 from baserate.result.record import Result
-from baserate.solving import Request, adjusted, prior_adjusted, read_predictions, requested
+from baserate.solving import Request, adjusted, parse_request, prior_adjusted, read_predictions
 from baserate.solving.predictions import Predictions
 from baserate.support.arrays import FloatArray, IndexArray
 
@@ -152,7 +152,7 @@ def read_validation(probs_val: Any, y_val: ArrayLike | None, request: Request) -
         raise BadOption(f"validation data needs both {PROBS_VAL}= and {Y_VAL}=", options=[PROBS_VAL, Y_VAL])
     known = request.known
     one_column = request.rows.one_column
-    p = read_predictions(requested(probs_val, known, classes=known.classes if one_column else None)).probs
+    p = read_predictions(parse_request(probs_val, known, classes=known.classes if one_column else None)).probs
     y = as_columns(y_val, p.shape, known.classes, one_column=one_column, what=Y_VAL)
     missing = np.flatnonzero(np.bincount(y, minlength=p.shape[1]) == 0)
     if missing.size:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from baserate.errors import BadOption
 from baserate.losses.base import Loss
 from baserate.rates import Rates, RatesLike
-from baserate.solving import requested, solve, solve_again
+from baserate.solving import parse_request, solve, solve_again
 from baserate.support.arrays import FloatArray
 from baserate.support.numbers import format_column
 from baserate.support.summary import Summary, Table
@@ -89,7 +89,7 @@ def sensitivity(probs: ArrayLike, rates: RatesLike, *, widths: ArrayLike | None 
       0.2000           0.0177
       0.3000           0.0000
     """
-    request = requested(probs, rates, **options)
+    request = parse_request(probs, rates, **options)
     centre, k = request.known.estimate(), request.model.n_classes
     anything = Rates.between(None, None).on(request.known.classes, k)
     result = solve(replace(request, known=anything))  # changes nothing; the search starts here

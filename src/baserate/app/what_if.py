@@ -13,7 +13,7 @@ from baserate.app.commands import Settings
 from baserate.errors import BaserateError
 from baserate.progress import Progress
 from baserate.rates import Rates
-from baserate.solving import read_predictions, requested, solve_again
+from baserate.solving import parse_request, read_predictions, solve_again
 from baserate.solving.held_rows import HeldRows
 from baserate.support.arrays import FloatArray
 from baserate.tables import Files
@@ -81,7 +81,7 @@ class OpenRows:
         options = {**settings.reading, "progress": progress}
         anything = Rates.between(None, None)
         used = {what: name for what, name in others.items() if name is not None}
-        request = requested(source, anything, other_columns=used, **options)
+        request = parse_request(source, anything, other_columns=used, **options)
         rows = request.rows
         stride = sample_stride(rows.n_rows, rows.n_classes)
         held, whole = None, None

@@ -16,7 +16,7 @@ from baserate.inputs.validation import quoted, quoted_name
 from baserate.inputs.vectors import Vector
 from baserate.rates import Rates
 from baserate.rates.estimated import same_mean
-from baserate.solving import Request, read_predictions, requested
+from baserate.solving import Request, parse_request, read_predictions
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.numbers import counted
 from baserate.tables import is_table
@@ -47,7 +47,7 @@ def read_batch(probs: Any, what: str, **options: Any) -> LabelledBatch:
     advice = "labelled rows are found by their number; read the predictions into an array or a dataframe first"
     if is_table(probs):
         raise BadProbabilities(f"{what} is in a file, but {advice}")
-    request = requested(probs, Rates.between(None, None), argument=what, **options)
+    request = parse_request(probs, Rates.between(None, None), argument=what, **options)
     if not isinstance(request.rows, MemoryEngine):
         raise BadProbabilities(f"{what} is a {type(probs).__name__}, whose rows are not in memory, but {advice}")
     return LabelledBatch(read_predictions(request).probs, request)

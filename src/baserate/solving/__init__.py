@@ -2,7 +2,7 @@
 
 from baserate.solving.new_rows import names_of_classes, new_row_source, open_new_rows
 from baserate.solving.predictions import read_predictions
-from baserate.solving.request import DEFAULT_STOP, Request, known_rates, requested
+from baserate.solving.request import DEFAULT_STOP, Request, known_rates, parse_request
 from baserate.solving.solve import adjusted, apply_shift, prior_adjusted, solve, solve_again
 
 __all__ = [
@@ -14,9 +14,9 @@ __all__ = [
     "names_of_classes",
     "new_row_source",
     "open_new_rows",
+    "parse_request",
     "prior_adjusted",
     "read_predictions",
-    "requested",
     "solve",
     "solve_again",
 ]

@@ -14,7 +14,7 @@ from baserate.inputs.labels import match_labels
 from baserate.inputs.validation import quoted, quoted_name
 from baserate.rates import Rates, RatesLike
 from baserate.solving.predictions import read_predictions
-from baserate.solving.request import Request, requested
+from baserate.solving.request import Request, parse_request
 from baserate.support.arrays import FloatArray, IndexArray
 
 _CLASSES = Option("classes", "[...]")
@@ -52,7 +52,7 @@ class HeldRows(NamedTuple):
             How rows are read: options of :func:`baserate.adjust`.
         """
         others = {what: name for what, name in other_columns.items() if name is not None}
-        return cls.of(requested(files, rates, other_columns=others, **options))
+        return cls.of(parse_request(files, rates, other_columns=others, **options))
 
     def read_validation(self, files: Any, labels: str, **options: Any) -> Self:
         """Read other files with the same columns, and with labels."""
@@ -63,7 +63,7 @@ class HeldRows(NamedTuple):
             "sample_weight": None,
             "other_columns": {"labels": labels},
         }
-        return self.of(requested(files, self.known, **(options | same)))
+        return self.of(parse_request(files, self.known, **(options | same)))
 
     @classmethod
     def of(cls, request: Request) -> Self:

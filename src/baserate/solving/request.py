@@ -55,7 +55,7 @@ class Request:
     kernels: str | None = None
 
 
-def requested(
+def parse_request(
     probs: Any,
     rates: RatesLike,
     *,

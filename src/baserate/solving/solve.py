@@ -21,7 +21,7 @@ from baserate.rates.sets import RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
 from baserate.solving.new_rows import answer_in_form, check_whole, open_new_rows
-from baserate.solving.request import DEFAULT_STOP, Request, known_rates, requested
+from baserate.solving.request import DEFAULT_STOP, Request, known_rates, parse_request
 from baserate.support.arrays import FloatArray
 
 _AT_BOUND = 1e-14  # Rates this close to a bound are at it.
@@ -38,7 +38,7 @@ class _Problem(NamedTuple):
 
 def adjusted(probs: Any, rates: RatesLike, *, keep_rows: bool = True, **options: Any) -> Result:
     """Bounded or unbounded adjustment; takes the options of :func:`baserate.adjust`."""
-    request = requested(probs, rates, allow_groups=True, **options)
+    request = parse_request(probs, rates, allow_groups=True, **options)
     if not request.known.is_grouped:
         return solve(request, keep_rows=keep_rows)
     from baserate.solving.grouped import solve_groups
@@ -53,7 +53,7 @@ def prior_adjusted(
 
     Takes the options of :func:`baserate.prior_adjust`.
     """
-    request = requested(probs, new_rates, **options)
+    request = parse_request(probs, new_rates, **options)
     dual, survey, batch_size = _problem(request)
     survey = dual.survey() if survey is None else survey
     names, kept = request.known.classes, dual.model.kept_classes
