@@ -25,7 +25,7 @@ from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
 PLAIN_PASSES = 50
-"""After so many passes, a loss that is flat at 0 is softened."""
+"""Passes after which a loss that is flat at 0 is softened."""
 
 LARGEST_SHARE = 1e-8
 """The largest share of Brier loss in a solution."""
@@ -36,7 +36,7 @@ EASY_PASSES = 15
 _SAMPLE_STOP = Stop(1e-7, 50)  # A sample differs from all rows by more than that.
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _FEW_VALUES, _FEW_PRODUCTS = 1 << 13, 1 << 18  # OpenBLAS uses one thread up to these sizes of vectors and matrices.
-_NEARBY_PASSES = 20  # After so many passes, a solution that was thought to be near is searched from the start again.
+_NEARBY_PASSES = 20  # Passes after which the search for a nearby solution starts from the mean again.
 _SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
 _SHOWN_CLASSES = 5  # Blocked classes that a message names.
 

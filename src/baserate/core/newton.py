@@ -28,9 +28,9 @@ CONFIRMED = 0.9  # With this share of the predicted gain, the model describes th
 # predicted gain pushed a class so far that its probability underflowed, and the way back has no slope. (Compiled code
 # leaves steps below POOR to the general method.)
 ACCEPTED = 0.1
-NOISE = 10.0  # Differences of values below so many rounding errors are taken from the slopes instead.
+NOISE = 10.0  # Differences of values smaller than this many rounding errors are computed from the slopes.
 SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this factor to spare.
-PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is all but 0.
+PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is almost 0.
 LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
 EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
 
@@ -115,7 +115,7 @@ class Target:
 
 
 def relative_tolerance(tol: float) -> float:
-    """Error of a rate as a share of the rate that is aimed at, but not insisted on."""
+    """Relative error of a rate that the search aims for but does not require."""
     return min(max(1e4 * tol, 1e-6), 0.1)
 
 
@@ -163,11 +163,11 @@ class Steps(ABC):
 
     @abstractmethod
     def propose(self, point: Point, most_passes: int) -> Proposal:
-        """The next shift from a point, for which at most about so many passes over the rows may be used."""
+        """Return the next shift, using at most about ``most_passes`` passes over the rows."""
 
     @abstractmethod
     def adapt(self, share: float, length: float) -> None:
-        """Trust the model more or less, after a step of this length had this share of the predicted gain."""
+        """Widen or shrink the trust region, given the length of the last step and its share of the predicted gain."""
 
     @np.errstate(over="ignore")  # an infinite length is fine
     def length(self, step: FloatArray) -> float:
@@ -201,7 +201,7 @@ def maximise(
 
     Steps are measured in the curvature that the dual would have if all rows were equal. Short steps are then
     generalised Sinkhorn steps, which ascend for the common losses, and long ones are Newton steps. Plain Newton with
-    backtracking fails here: the dual of over-confident predictions is all but piecewise linear.
+    backtracking fails here: the dual of over-confident predictions is almost piecewise linear.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def maximise(
         if learn:
             trial = learn_curvature(trial, state.latest)
         share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
-        # 4. Trust the model less or more, and move if that is an improvement.
+        # 4. Adapt the trust region, and accept the step if the gain is large enough.
         steps.adapt(share, steps.length(step))
         _update(state, trial, share, target)
         if state.failures >= PATIENCE or state.extra_steps > EXTRA:
@@ -283,7 +283,7 @@ def _update(state: _State, trial: Point, share: float, target: Target) -> None:
         state.point, state.failures = trial, 0
     else:
         state.failures += 1
-    # Beyond the tolerance, accuracy is worth a few steps, but not a fight with rounding.
+    # Beyond the tolerance, only a few more steps are taken, because rounding limits the accuracy.
     state.extra_steps += target.error(state.best) <= target.tol
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from baserate.support.arrays import IndexArray
 
 MIN_ROWS = 4000
-"""A sample has at least so many rows, and inputs with less than four times as many have none."""
+"""Smallest size of a sample. Inputs with fewer than four times as many rows have none."""
 
 NEIGHBOURS = 8
 """Consecutive rows that are taken together, since memory delivers them together."""

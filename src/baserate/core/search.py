@@ -15,8 +15,8 @@ from baserate.core.start import fits_memory, guess, steps_of
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
 
-_LEARNED_PASSES = 20  # After so many passes with a learned curvature, the curvature is summed again.
-_PRODUCT_PASSES = 400  # After so many passes, products included, the curvature is computed if it fits memory.
+_LEARNED_PASSES = 20  # Passes after which a learned curvature is replaced by one that is summed in every pass.
+_PRODUCT_PASSES = 400  # Passes, products included, after which the curvature is computed if it fits into memory.
 
 Names = tuple[Any, ...] | None
 
@@ -36,11 +36,11 @@ class Stop(NamedTuple):
     max_passes: int
 
     def after(self, used: int) -> Stop:
-        """The same with the passes that are left after ``used`` ones, at least one."""
+        """A copy with ``max_passes`` reduced by ``used``, but at least 1."""
         return Stop(self.tol, max(self.max_passes - used, 1))
 
     def at_most(self, n_passes: int) -> Stop:
-        """The same with at most so many passes."""
+        """A copy with at most ``n_passes`` passes."""
         return Stop(self.tol, min(self.max_passes, n_passes))
 
 

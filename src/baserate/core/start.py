@@ -21,11 +21,11 @@ _EPS = float(np.finfo(np.float64).eps)
 _GUESS_PASSES = 15  # Evaluations for one row; 3 to 8 are usual, and a start need not be exact.
 
 FEW_CLASSES = 256
-"""Up to so many classes the curvature is computed in every pass."""
+"""With at most this many classes, every pass computes the curvature."""
 
 
 def many_classes(model: RowModel, rate_set: RateSet) -> bool:
-    """Whether there are so many classes that the curvature is multiplied with and not computed.
+    """Whether the search uses products with the curvature instead of computing it, because there are many classes.
 
     The loss must have slopes, and the set no ball, whose own curvature is a matrix.
     """

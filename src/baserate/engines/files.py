@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_HELD_VALUES = 1 << 23  # Up to so many values are read once and kept in memory: 64 MiB of float64.
+_HELD_VALUES = 1 << 23  # Inputs with at most this many values are read once and kept in memory: 64 MiB of float64.
 _SAMPLE_VALUES = 1 << 22  # Values of a sample that is collected in the first pass.
 
 _OUT = Option("out")

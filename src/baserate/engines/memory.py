@@ -41,8 +41,8 @@ _AHEAD = 4  # Blocks in flight per thread: enough to keep all threads busy, few 
 class MemoryEngine(Engine):
     """An array of predictions in memory.
 
-    The one array of the size of the input that it allocates is the answer. Until the answer is written, its memory
-    is the scratch memory of the blocks.
+    It allocates one array of the size of the input: the adjusted rows. Until they are written, this array is the
+    scratch memory of the blocks.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from baserate.inputs.validation import quoted, quoted_name
 from baserate.support.arrays import IndexArray
 
 GROUPS = Option("groups")
-_DENSE = 4  # Whole numbers are coded by a table if it has at most so many entries per row.
+_DENSE = 4  # Whole numbers are coded by a table if it has at most this many entries per row.
 
 
 class CodedValues(NamedTuple):

@@ -17,7 +17,7 @@ from baserate.inputs.group_columns import CodedValues
 from baserate.support.arrays import FloatArray, IndexArray, sum_by
 
 _WAITING = 1 << 18  # Combinations of parts that wait to be joined.
-_DENSE = 1 << 22  # Combinations are numbered by a table if it has at most so many entries.
+_DENSE = 1 << 22  # Combinations are numbered by a table if it has at most this many entries.
 
 
 class Combinations(NamedTuple):

@@ -52,7 +52,7 @@ def choose_passes(model: RowModel, rows: Engine, kernels: str | None = None) -> 
 
 
 def kernels_for_batches(n_values: int) -> str:
-    """The setting for small batches that have so many values in total: together they may be worth the kernels."""
+    """The setting for small batches with this many values in total: together they may be worth the kernels."""
     setting = kernel_setting()
     return "always" if setting == "auto" and n_values >= numba_passes.LARGE_VALUES else setting
 

@@ -57,7 +57,7 @@ from baserate.passes.numpy_passes import NumpyPasses
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray, rows_per_block
 
 LARGE_VALUES = 100_000
-"""Inputs with so many values use kernels by default, even if they have to be compiled first."""
+"""Inputs with at least this many values use kernels by default, even if they have to be compiled first."""
 
 _BLOCK_VALUES = 1 << 19  # A fraction of a millisecond of work, in which Python is not needed.
 

@@ -33,7 +33,7 @@ from baserate.passes.torch_passes import TorchPasses
 from baserate.support.arrays import FloatArray, IndexArray, rows_per_block
 
 LARGE_VALUES = 1_000_000
-"""Inputs with so many values use Triton by default."""
+"""Inputs with at least this many values use Triton by default."""
 
 MOST_CLASSES = 4096
 """Rows with more classes do not fit into the registers of a program."""

@@ -163,7 +163,7 @@ def maximise(
         # 3. Evaluate the dual there: one pass over the data.
         trial = evaluate(shifts)
         share = _gain(point, trial, step.step) / np.maximum(predicted, np.finfo(np.float64).tiny)
-        # 4. Trust the model less or more, and move if that is an improvement.
+        # 4. Adapt the trust region, and accept the step if the gain is large enough.
         _update(state, trial, share, _lengths(point, step.step, metric), target, moving)
     reached = target.error(state.best) <= target.tol
     # Short of the target, a component below 0 would guarantee less than no adjustment at all.
@@ -238,7 +238,7 @@ def _update(
     state.previous = np.where(accepted, np.where(share > CONFIRMED, worst, np.inf), state.previous)
     state.failures = np.where(accepted, 0, state.failures + moving)
     state.point = state.point.merged(trial, accepted)
-    # Beyond the tolerance, accuracy is worth a few steps, but not a fight with rounding.
+    # Beyond the tolerance, only a few more steps are taken, because rounding limits the accuracy.
     state.extra_steps = state.extra_steps + (moving & (target.error(state.best) <= target.tol))
 
 

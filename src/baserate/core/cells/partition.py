@@ -29,7 +29,7 @@ from baserate.support.arrays import BoolArray, FloatArray
 _FEW_GROUPS = 20  # So many difficult groups are solved one by one. Of more, most only need one more step.
 
 LARGEST_GROUP = 1 << 13
-"""Groups with at most so many rows are solved by compiled code, in the cache of a core."""
+"""Groups with at most this many rows are solved by compiled code, in the cache of a core."""
 
 
 @dataclass(frozen=True, eq=False)

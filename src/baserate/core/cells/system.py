@@ -17,7 +17,7 @@ from baserate.core.conjugate_gradients import conjugate_gradients
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray
 
 DENSE_SIZE = 1200
-"""Systems with at most so many unknowns are factored as a whole."""
+"""Systems with at most this many unknowns are factored as a whole."""
 
 _MOST_STEPS = 2000
 _RIDGE = 1e-9  # Of matrices whose diagonal is scaled to 1. The curvature is singular: margins share their totals.

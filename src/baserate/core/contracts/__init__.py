@@ -1,8 +1,8 @@
 """The two contracts on which everything else is built.
 
 :class:`RowPasses` is what is computed on a block of rows: a survey that checks the rows, the sums of the dual function
-at a shift, and the adjusted rows. :class:`Engine` is where the rows are: in memory, in files, on a cluster. Whoever can
-sum over rows can solve the problem, so an engine knows no mathematics, and passes know nothing of files or clusters.
+at a shift, and the adjusted rows. :class:`Engine` is where the rows are: in memory, in files, on a cluster. Solving
+a problem needs only sums over rows. So engines contain no mathematics, and passes do not depend on files or clusters.
 
 Sums are named tuples of float64 arrays that add field by field, see :func:`total`. Two extensions fit without a change:
 

@@ -86,10 +86,9 @@ class Engine(ABC):
         return self.fold(task, total, block_values)
 
     def fold(self, task: Callable[[Block], T], add: Callable[[Iterable[T]], T], block_values: int = BLOCK_VALUES) -> T:
-        """Run a task on every block, and put its results together, where the blocks are if they are elsewhere.
+        """Run a task on every block and combine the results. Clusters combine them where the blocks are.
 
-        ``add`` makes one result of some results, at least one, in the order of the rows. It is also called with results
-        of its own.
+        ``add`` combines one or more results, in the order of the rows, into one. Its results may be passed to it again.
         """
         return add(self.map(task, block_values))
 

@@ -74,7 +74,10 @@ class RowPasses(ABC):
 
     @abstractmethod
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
-        """The adjusted rows, and :class:`WrittenSums`. ``check`` is for rows that were not surveyed; it has no sums."""
+        """The adjusted rows, and :class:`WrittenSums`.
+
+        With ``check``, rows that were not surveyed are checked first, and no sums are returned.
+        """
 
     def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
         """What :meth:`reduce` returns, with the diagonal of the curvature instead of the matrix.
