@@ -219,8 +219,8 @@ def _warn_not_converged(fitted: CellFit, model: RowModel, stop: Stop) -> None:
     warn(
         NotConvergedWarning(
             f"stopped after {fitted.n_passes} passes with the rates of a group off by {fitted.residual:.2g} "
-            f"(tol={stop.tol:g}) and a duality gap of {fitted.gap:.2g}; {advice}. The certificate is valid all the "
-            "same",
+            f"(tol={stop.tol:g}) and a duality gap of {fitted.gap:.2g}; {advice}. The guarantee is valid "
+            "nevertheless",
             options=options,
         )
     )
