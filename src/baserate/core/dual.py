@@ -75,7 +75,10 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """The dual function of the rows that an engine holds. Each method is one pass over the rows.
+    """The dual function of the rows that an engine holds.
+
+    ``survey``, ``first``, ``evaluate``, ``evaluate_by_products``, ``multiply``, ``write`` and ``measure`` each take one
+    pass over the rows.
 
     Attributes
     ----------

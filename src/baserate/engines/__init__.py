@@ -1,4 +1,4 @@
-"""Where the rows are: in memory, in files, on a cluster (Dask, Spark, Ray).
+"""Where the rows are: in memory, in files, in a query, on a GPU, or on a cluster (Dask, Spark, Ray).
 
 A new engine is one file with a subclass of :class:`baserate.core.contracts.Engine`. The engine follows from the type
 of the predictions.

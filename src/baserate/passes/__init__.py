@@ -1,6 +1,7 @@
-"""What is computed on a block of rows: NumPy for every loss, compiled kernels for log loss and the Brier score.
+"""What is computed on a block of rows: in NumPy, in compiled kernels, and in torch and Triton for tensors on a GPU.
 
-A new implementation is one file with a subclass of :class:`baserate.core.contracts.RowPasses`.
+NumPy supports every loss, and the compiled kernels log loss and the Brier score. A new implementation is one file with
+a subclass of :class:`baserate.core.contracts.RowPasses`.
 """
 
 from baserate.passes.choice import choose_passes

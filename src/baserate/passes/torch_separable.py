@@ -15,7 +15,7 @@ _MAX_SLOPE = 1e100
 
 
 class TorchSeparable(TorchLoss):
-    """A separable loss in torch, with the conventions of :class:`baserate.passes.torch_losses.TorchLoss`."""
+    """A separable loss in torch, with the conventions of :class:`baserate.passes.torch_base.TorchLoss`."""
 
     flat_at_zero = False
     has_closed_map = False

@@ -163,7 +163,9 @@ def cell_point(
 
 @dataclass(frozen=True, eq=False)
 class CellDual:
-    """The dual function of the rows that an engine holds. Each method is one pass over the rows.
+    """The dual function of the rows that an engine holds.
+
+    ``survey``, ``evaluate``, ``write`` and ``measure`` each take one pass over the rows.
 
     Attributes
     ----------
