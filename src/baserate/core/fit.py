@@ -15,12 +15,11 @@ from baserate.core import sampling
 from baserate.core.coupling import is_coupled
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.feasibility import Blockage, diagnose
+from baserate.core.fit_messages import infeasible_rates, warn_not_converged
 from baserate.core.newton import Point, Solution, Target, newton_step
-from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Search, Start, Stop, search_from
 from baserate.core.start import FEW_CLASSES, nearer_start
-from baserate.errors import BadLoss, BaserateError, InfeasibleRates, NotConvergedWarning, Option, warn
-from baserate.inputs.validation import class_label
+from baserate.errors import BadLoss, BaserateError
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas
 
@@ -38,10 +37,6 @@ _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _FEW_VALUES, _FEW_PRODUCTS = 1 << 13, 1 << 18  # OpenBLAS uses one thread up to these sizes of vectors and matrices.
 _NEARBY_PASSES = 20  # Passes after which the search for a nearby solution starts from the mean again.
 _SMALLER_SHARE_PASSES = 30  # For each smaller share, if there is a solution already.
-_SHOWN_CLASSES = 5  # Blocked classes that a message names.
-
-_ZEROS, _BRIER = Option("zeros", "1e-6"), Option("loss", '"brier"')
-_MAX_PASSES, _TOL = Option("max_passes"), Option("tol")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +111,7 @@ def fit(
     n_passes = search.found.n_passes + search.other_passes
     fitted = Fit(search.dual, search.survey, search.found, search.written, n_passes)
     if not (quietly or fitted.solution.converged):
-        _warn_not_converged(fitted, stop)
+        warn_not_converged(fitted.solution, fitted.dual.model, stop)
     return fitted
 
 
@@ -354,49 +349,6 @@ def _search_again(search: Search) -> Search:
 def _check_feasible(search: Search, shift: FloatArray | None = None) -> tuple[Search, IndexArray | None]:
     """Raise if hard zeros make the rates impossible; else the levels of a limit at infinity, if it is one."""
     found = diagnose(search.dual, search.survey, shift)
-    if not isinstance(found, Blockage):
-        return replace(search, other_passes=search.other_passes + 1), found
-    names = search.names
-    who = " and ".join(class_label(names, int(j)) for j in found.classes[:_SHOWN_CLASSES])
-    if len(found.classes) > _SHOWN_CLASSES:
-        who += f" and {len(found.classes) - _SHOWN_CLASSES} more"
-    least = "" if search.dual.rate_set.is_point else "at least "
-    digits = next((d for d in (6, 12) if f"{found.wanted:.{d}g}" != f"{found.reachable:.{d}g}"), 17)
-    wanted, reachable = f"{found.wanted:.{digits}g}", f"{found.reachable:.{digits}g}"
-    together, them = (" together", "them") if len(found.classes) > 1 else ("", "it")
-    reason = (
-        f"{who} would need a mean of {least}{wanted}{together}, but only {found.n_rows} of "
-        f"{search.dual.rows.n_rows} rows give {them} a probability above 0, which allows at most {reachable}"
-    )
-    if found.weighted:
-        radius = search.dual.kept_rate_set.region.radius
-        reason = f"the zeros in the predictions allow no rates within {radius:g} of the stated ones"
-    raise InfeasibleRates(
-        f"{reason}; pass {_ZEROS} to smooth the zeros, choose a loss that can move them ({_BRIER}), or correct the "
-        "rates",
-        classes=[int(j) if names is None else names[j] for j in found.classes],
-        reachable=found.reachable,
-        wanted=found.wanted,
-        options=[_ZEROS, _BRIER],
-    )
-
-
-def _warn_not_converged(fitted: Fit, stop: Stop) -> None:
-    solution = fitted.solution
-    passes = "1 pass" if solution.n_passes == 1 else f"{solution.n_passes} passes"
-    advice, options = advice_on_convergence(fitted.dual.model)
-    warn(
-        NotConvergedWarning(
-            f"stopped after {passes} with the rates off by {solution.point.residual:.2g} (tol={stop.tol:g}) and a "
-            f"duality gap of {solution.point.gap:.2g}; {advice}. The guarantee is valid nevertheless",
-            options=options,
-        )
-    )
-
-
-def advice_on_convergence(model: RowModel) -> tuple[str, list[Option]]:
-    """What to do if the tolerance is not reached, and the options that this mentions."""
-    advice, options = f"raise {_MAX_PASSES} or {_TOL}", [_MAX_PASSES, _TOL]
-    if model.loss.pins_zeros and not model.reading.smoothing:
-        advice, options = f"{advice}, or pass {_ZEROS} if the reason is predictions close to 0", [*options, _ZEROS]
-    return advice, options
+    if isinstance(found, Blockage):
+        raise infeasible_rates(search.dual, search.names, found)
+    return replace(search, other_passes=search.other_passes + 1), found

@@ -14,7 +14,7 @@ from baserate.core.cells.newton import Check, accept
 from baserate.core.cells.partition import solve_partition
 from baserate.core.cells.search import CellSearch, check_extrapolation, search_flat_loss, search_shifts, write_rows
 from baserate.core.contracts import RowsByCell
-from baserate.core.fit import advice_on_convergence
+from baserate.core.fit_messages import advice_on_convergence
 from baserate.core.row_model import RowModel
 from baserate.core.search import Names, Stop
 from baserate.errors import BadProbabilities, InfeasibleRates, NotConvergedWarning, warn
