@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from support import Array
 
-from baserate.core import newton
-from baserate.core.newton import Evaluate, Point, Target, TrustRegion, learn_curvature, maximise
+from baserate.core import newton, trust_region
+from baserate.core.newton import Evaluate, Point, Target, learn_curvature, maximise
+from baserate.core.trust_region import TrustRegion
 from baserate.rates.sets import RateSet
 
 RATES = np.array([0.2, 0.3, 0.5])
@@ -284,7 +285,7 @@ def test_a_step_that_would_go_downhill_is_damped_in_few_trials(monkeypatch: pyte
         damping = float(matrix[0, 0] / CENTRE[0, 0]) - 1.0
         return shift + (1e-3 if damping > 1e4 else -1e-3) * SLOPE
 
-    monkeypatch.setattr(newton, "newton", downhill_unless_damped)
+    monkeypatch.setattr(trust_region, "newton", downhill_unless_damped)
     steps = TrustRegion(CENTRE, EXACT)
     steps._radius = 1.0
     assert steps.propose(here, 50).predicted > 0

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from baserate.core.damped_steps import DampedSteps
-from baserate.core.newton import Point, Steps, Target, TrustRegion, maximise
+from baserate.core.newton import Point, Steps, Target, maximise
 from baserate.core.products import CentredDiagonal, ProductCurvature
 from baserate.core.row_model import NO_CURVATURE, RowModel
+from baserate.core.trust_region import TrustRegion
 from baserate.losses.base import Loss
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
