@@ -13,13 +13,13 @@ from baserate.core.contracts import Block, Engine, WrittenBlock, total
 from baserate.core.sampling import collected_size, sampled_rows
 from baserate.engines.arrow_blocks import ArrowColumns, check_single_column
 from baserate.engines.file_groups import FileGroups
-from baserate.engines.memory import MemoryEngine, in_order, worker_pool
+from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadGroups, BadOption, BadWeights, Option
 from baserate.inputs.group_combinations import Combinations
 from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import quoted_name
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
-from baserate.support.threads import cores, single_threaded_blas
+from baserate.support.threads import cores, in_order, single_threaded_blas, worker_pool
 from baserate.tables import Table, is_table
 
 if TYPE_CHECKING:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
-import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -16,22 +12,19 @@ from numpy.typing import NDArray
 
 from baserate.core.contracts import Block, CellChunk, Engine, RowPasses, RowsByCell, WrittenBlock
 from baserate.core.sampling import sampled_rows
-from baserate.errors import BadOption, BadProbabilities, Option
-from baserate.inputs.class_numbers import is_one_number, one_per_class, series_to_dict
-from baserate.inputs.columns import Columns, ColumnSelection
-from baserate.inputs.dataframes import Frame, column_names, is_dataframe, split_dataframe
+from baserate.engines.memory_input import values_and_form
+from baserate.inputs.columns import Columns
 from baserate.inputs.reading import NUMBERED, Naming
 from baserate.inputs.row_source import RowSource
-from baserate.inputs.validation import as_matrix, as_weights, quoted, quoted_name
-from baserate.inputs.vectors import Vector, VectorNaming, split_vector, two_columns
+from baserate.inputs.validation import as_matrix, as_weights
+from baserate.inputs.vectors import VectorNaming, two_columns
 from baserate.support.answer_types import FLOAT64, AnswerTypes
 from baserate.support.arrays import BLOCK_VALUES, FloatArray, IndexArray, rows_per_block, sum_by
-from baserate.support.threads import cores, single_threaded_blas
+from baserate.support.threads import cores, in_order, single_threaded_blas, worker_pool
 
 if TYPE_CHECKING:
     from baserate.inputs.group_combinations import Combinations
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 _CHUNK_ROWS = 16384  # Rows in a chunk of cells, at least.
@@ -63,7 +56,7 @@ class MemoryEngine(Engine):
     def open(cls, source: RowSource) -> Self:
         probs = source.probs
         is_matrix = type(probs) is np.ndarray and probs.ndim == 2 and probs.shape[1] > 1 and source.columns is None
-        values, form = (probs, None) if is_matrix else _values_and_form(source)
+        values, form = (probs, None) if is_matrix else values_and_form(source)
         form = None if form is None else form.with_dtype(source.answer_dtype)
         one_column = form is not None and len(form.columns) == 1
         naming = NUMBERED if form is None else VectorNaming() if one_column else Naming(form.columns)
@@ -252,113 +245,6 @@ class MemoryCells(RowsByCell):
         return CellChunk(
             parent._raw, parent._weights, self._order[starts[0] : starts[-1]], starts - starts[0], first, parent._answer
         )
-
-
-def _values_and_form(source: RowSource) -> tuple[Any, Frame | Vector | None]:
-    """The numbers of an array, a dataframe or a vector, and what else it was."""
-    if is_dataframe(source.probs):
-        return _take_frame_apart(source)
-    if source.columns is not None:
-        option = Option("columns")
-        raise BadOption(
-            f"{option}= selects columns of a dataframe, but {source.argument} is a {type(source.probs).__name__}",
-            options=[option],
-        )
-    if not source.fitted or source.one_column:
-        is_number = source.fitted and is_one_number(source.probs)
-        found = split_vector([source.probs] if is_number else source.probs, what=source.argument)
-        if found is not None:
-            return found[0], replace(found[1], shape=()) if is_number else found[1]
-        return source.probs, None
-    _check_one_row(source)
-    classes = None if source.named_classes is None else tuple(source.named_classes)
-    named = series_to_dict(source.probs, classes)
-    if isinstance(named, Mapping):  # one row by class name
-        return one_per_class(named, classes, len(classes or ()), source.argument, missing=np.nan), None
-    return source.probs, None
-
-
-def _check_one_row(source: RowSource) -> None:
-    """Raise if a vector of two numbers seems to be meant as the probabilities of one class."""
-    listed = isinstance(source.probs, (list, tuple, np.ndarray))
-    if source.from_logits or source.normalize or not listed or not len(source.probs):
-        return
-    values = np.asarray(source.probs) if np.ndim(source.probs[0]) == 0 else None
-    if values is not None and values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) > 0.01:
-        raise BadProbabilities(
-            f"{source.argument} is a vector of two numbers, which is one row of the two classes, but it sums to "
-            f"{values.sum():.4g}; to adjust probabilities of one class, pass np.column_stack([1 - p, p])"
-        )
-
-
-def _take_frame_apart(source: RowSource) -> tuple[NDArray[Any], Frame]:
-    columns, selected, fitted = source.columns, None, source.fitted_form
-    if source.one_column and columns is None and not isinstance(fitted, Frame):
-        return split_dataframe(source.probs, [_column_of_class(source)], what=source.argument, selected=True)
-    if source.fitted and columns is None and isinstance(fitted, Frame):
-        columns, selected = fitted.columns, fitted.selected
-    elif source.fitted:
-        columns, selected = source.named_classes if columns is None else columns, columns is not None
-        there = column_names(source.probs)
-        if source.columns is None and source.named_classes is not None and not set(source.named_classes) & set(there):
-            choice = ColumnSelection(None, source.named_classes, ordered=True)
-            columns, selected = choice.among(there, what=source.argument).names, True
-    if source.fitted and source.group_keys:
-        selected = True  # the columns of the groups are there, too
-    named = None if source.fitted else source.named_classes
-    return split_dataframe(
-        source.probs,
-        columns,
-        what=source.argument,
-        selected=selected,
-        named=named,
-        names_all=source.names_all,
-        excluded=source.group_keys or (),
-    )
-
-
-def _column_of_class(source: RowSource) -> Any:
-    """The column of a dataframe that holds the probabilities for which a shift of one class was fitted."""
-    there = column_names(source.probs)
-    if len(there) == 1:
-        return there[0]
-    positive = None if source.named_classes is None else source.named_classes[1]
-    try:
-        found = ColumnSelection(None, None if positive is None else [positive]).among(there, what=source.argument)
-    except BadOption:
-        found = None
-    if found is None or len(found.names) != 1:
-        option, of = Option("columns", "'name'"), "" if positive is None else f" of class {quoted_name(positive)}"
-        raise BadProbabilities(
-            f"{source.argument} has the columns {quoted(there)}; name the one with the probabilities{of}: {option}",
-            options=[option],
-        )
-    return found.names[0]
-
-
-@functools.cache
-def worker_pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that work on blocks."""
-    # Kept for the next pass: on a busy core a new thread may wait as long for its first turn as a pass takes.
-    return ThreadPoolExecutor(threads, thread_name_prefix="baserate")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a child process has the pool, but not its threads
-
-
-def in_order(pool: ThreadPoolExecutor, task: Callable[[S], T], blocks: Iterator[S], ahead: int) -> Iterator[T]:
-    """Run a task on each item in a pool, at most ``ahead`` at a time, and yield the results in order."""
-    # Not Executor.map: it would queue every block at once, and hold the results of all that finish early.
-    waiting = [pool.submit(task, block) for block in itertools.islice(blocks, ahead)]
-    try:
-        while waiting:
-            yield waiting.pop(0).result()
-            waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
-    finally:  # after an error nothing continues in the background
-        for future in waiting:
-            future.cancel()
-        wait(waiting)
 
 
 def _keep_freed_memory() -> None:

@@ -1,17 +1,48 @@
-"""The number of usable cores, and a limit of BLAS to one thread."""
+"""The number of usable cores, threads that work on blocks, and a limit of BLAS to one thread."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def worker_pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that work on blocks."""
+    # Kept for the next pass: on a busy core a new thread may wait as long for its first turn as a pass takes.
+    return ThreadPoolExecutor(threads, thread_name_prefix="baserate")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a child process has the pool, but not its threads
+
+
+def in_order(pool: ThreadPoolExecutor, task: Callable[[S], T], blocks: Iterator[S], ahead: int) -> Iterator[T]:
+    """Run a task on each item in a pool, at most ``ahead`` at a time, and yield the results in order."""
+    # Not Executor.map: it would queue every block at once, and hold the results of all that finish early.
+    waiting = [pool.submit(task, block) for block in itertools.islice(blocks, ahead)]
+    try:
+        while waiting:
+            yield waiting.pop(0).result()
+            waiting.extend(pool.submit(task, block) for block in itertools.islice(blocks, 1))
+    finally:  # after an error nothing continues in the background
+        for future in waiting:
+            future.cancel()
+        wait(waiting)
 
 
 class _SingleThreadedBlas:
