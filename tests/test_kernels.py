@@ -19,8 +19,8 @@ from support import Array, assert_certified, cases, kernel_setting
 import baserate as br
 from baserate.core import dual, fit, newton
 from baserate.core.contracts import Block
+from baserate.core.curvature_choice import FEW_CLASSES
 from baserate.core.newton import Target
-from baserate.core.start import FEW_CLASSES
 from baserate.engines.memory import MemoryEngine
 from baserate.errors import BadLoss, BadOption, BadProbabilities, BadRates
 from baserate.passes import choose_passes

@@ -11,7 +11,7 @@ import pytest
 from support import Array
 
 import baserate as br
-from baserate.core import start
+from baserate.core import curvature_choice
 from baserate.core.conjugate_gradients import conjugate_gradients
 from baserate.core.contracts import Block
 from baserate.core.dual import Dual
@@ -41,7 +41,7 @@ def class_rates(k: int, seed: int) -> Array:
 def with_matrix(monkeypatch: pytest.MonkeyPatch, *args: Any, **options: Any) -> br.Adjustment:
     """The result of the method for few classes."""
     with monkeypatch.context() as context:
-        context.setattr(start, "FEW_CLASSES", 10**6)
+        context.setattr(curvature_choice, "FEW_CLASSES", 10**6)
         return br.adjust(*args, **options)
 
 

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from baserate.core.contracts import Block
+from baserate.core.curvature_choice import fits_memory
 from baserate.core.dual import Dual, Survey
 from baserate.core.newton import Point
 from baserate.core.row_model import RowModel
-from baserate.core.start import fits_memory
 from baserate.support.arrays import FloatArray, IndexArray
 
 _VISIBLE = 1e-6  # Flow between two classes, as a share of the smaller of their rates.

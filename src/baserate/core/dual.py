@@ -21,10 +21,11 @@ from functools import partial
 from typing import NamedTuple
 
 from baserate.core.contracts import Block, Engine, RowPasses, SolvedBlock, SurveySums, WrittenBlock, WrittenSums, total
+from baserate.core.curvature_choice import fits_memory, many_classes
 from baserate.core.newton import Point, Target
 from baserate.core.products import ProductCurvature
 from baserate.core.row_model import NO_CURVATURE, RowModel
-from baserate.core.start import dual_point, fits_memory, many_classes
+from baserate.core.start import dual_point
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import FloatArray
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from baserate.core import sampling
 from baserate.core.coupling import is_coupled
+from baserate.core.curvature_choice import FEW_CLASSES
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.feasibility import Blockage, diagnose
 from baserate.core.fit_messages import infeasible_rates, warn_not_converged
 from baserate.core.newton import Point, Solution, Target, newton_step
 from baserate.core.search import Names, Search, Start, Stop, search_from
-from baserate.core.start import FEW_CLASSES, nearer_start
+from baserate.core.start import nearer_start
 from baserate.errors import BadLoss, BaserateError
 from baserate.support.arrays import FloatArray, IndexArray
 from baserate.support.threads import single_threaded_blas

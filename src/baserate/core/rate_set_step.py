@@ -45,7 +45,7 @@ def newton(rate_set: RateSet, matrix: FloatArray | DampedSystem, mean: FloatArra
         x = _BoxStep(rate_set.limits, matrix, mean, shift).by_block_pivoting()
         if not region.is_curved or region.distance(mean + matrix @ (x - shift)) <= region.radius:
             return x
-    assert isinstance(matrix, np.ndarray)  # see ``start.many_classes``
+    assert isinstance(matrix, np.ndarray)  # see ``curvature_choice.many_classes``
     return _curved_step(rate_set, matrix, mean, shift)
 
 

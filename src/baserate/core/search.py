@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from baserate.core.curvature_choice import fits_memory
 from baserate.core.dual import Dual, Survey, Written
 from baserate.core.newton import Point, Solution, Target, maximise
 from baserate.core.row_model import NO_CURVATURE
-from baserate.core.start import fits_memory, guess, steps_of
+from baserate.core.start import guess, steps_of
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
 

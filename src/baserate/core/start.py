@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from baserate.core.curvature_choice import many_classes
 from baserate.core.damped_steps import DampedSteps
 from baserate.core.newton import Point, Steps, Target, maximise
 from baserate.core.products import CentredDiagonal, ProductCurvature
@@ -16,27 +17,10 @@ from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.core.trust_region import TrustRegion
 from baserate.losses.base import Loss
 from baserate.rates.sets import RateSet
-from baserate.support.arrays import MOST_MATRIX_CLASSES, FloatArray
+from baserate.support.arrays import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 _GUESS_PASSES = 15  # Evaluations for one row; 3 to 8 are usual, and a start need not be exact.
-
-FEW_CLASSES = 256
-"""With at most this many classes, every pass computes the curvature."""
-
-
-def many_classes(model: RowModel, rate_set: RateSet) -> bool:
-    """Whether the search uses products with the curvature instead of computing it, because there are many classes.
-
-    The loss must have slopes, and the set no ball, whose own curvature is a matrix.
-    """
-    many = len(rate_set.low) > FEW_CLASSES and not rate_set.is_curved
-    return many and model.kept_loss.slopes(np.ones((1, 1)), bounded=model.bounded) is not None
-
-
-def fits_memory(model: RowModel) -> bool:
-    """Whether a matrix of k x k numbers may be computed."""
-    return len(model.kept_classes) <= MOST_MATRIX_CLASSES
 
 
 def dual_point(

@@ -34,10 +34,10 @@ from baserate.core.contracts import (
     WrittenSums,
     total,
 )
+from baserate.core.curvature_choice import FEW_CLASSES
 from baserate.core.fit import EASY_PASSES
 from baserate.core.newton import TRUST_REGION, Target, relative_tolerance
 from baserate.core.row_model import NO_CURVATURE, RowModel
-from baserate.core.start import FEW_CLASSES
 from baserate.errors import warn
 from baserate.inputs.reading import Naming
 from baserate.losses.base import Loss, laplacian
