@@ -18,7 +18,7 @@ NEIGHBOURS = 8
 SEED = 20190
 """Seed of the random places from which rows are taken; any number would do."""
 
-_SHARE_SMOOTH, _SHARE_KINKED = 64, 16  # One in so many rows. Row maps with kinks need a more accurate start.
+_SHARE_SMOOTH, _SHARE_KINKED = 64, 16  # One in this many rows. Row maps with kinks need a more accurate start.
 _MIN_COLLECTED = 1000  # Rows. Fewer are no guide.
 
 

@@ -26,7 +26,7 @@ from baserate.errors import BaserateError
 from baserate.rates.sets import RateSet
 from baserate.support.arrays import BoolArray, FloatArray
 
-_FEW_GROUPS = 20  # So many difficult groups are solved one by one. Of more, most only need one more step.
+_FEW_GROUPS = 20  # At most this many difficult groups are solved one by one. Of more, most only need one more step.
 
 LARGEST_GROUP = 1 << 13
 """Groups with at most this many rows are solved by compiled code, in the cache of a core."""

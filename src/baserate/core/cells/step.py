@@ -20,7 +20,7 @@ from baserate.support.arrays import BoolArray, FloatArray
 
 _ROUNDS = 40
 _FULL_ROUNDS = 4
-_ALL_AT_ONCE = 10  # After so many rounds, each group changes one bound at a time, which ends cycles.
+_ALL_AT_ONCE = 10  # Rounds after which each group changes one bound at a time, which ends cycles.
 
 State = NDArray[np.int8]
 """For each group and class: +1 if its lower bound is active, -1 if its upper bound is active, 0 if it is free."""
