@@ -124,7 +124,7 @@ def test_no_matrix_is_computed_with_more_than_5000_classes(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-def test_shifts_that_need_no_search_allocate_no_matrix(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_and_a_search_within_bounds_allocate_no_matrix(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "off")  # compiling them takes longer while memory is traced
     k = 6000
     p, rates = predictions(40, k, 16, 1.0), class_rates(k, 17)
@@ -135,11 +135,13 @@ def test_shifts_that_need_no_search_allocate_no_matrix(zeros: bool, monkeypatch:
     try:
         prior = br.prior_adjust(p, np.full(k, 1 / k), rates)
         present = br.adjust(p, p.mean(axis=0))
+        within_bounds = br.adjust(p, br.Rates.between(0.8 * rates, np.minimum(1.2 * rates + 1e-9, 1.0)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert prior.converged
     assert present.converged
+    assert within_bounds.converged
     assert present.n_passes == 2  # a survey, and writing the rows
     np.testing.assert_allclose(present.probs, p, rtol=1e-12)
     assert peak < k * k  # bytes; a matrix of float64 takes 8 times as many

@@ -6,6 +6,7 @@ equality here.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -90,11 +91,15 @@ def project(v: FloatArray, scale: FloatArray, low: FloatArray, high: FloatArray,
     # interpolation between the kinks.
     kinks = np.sort(np.concatenate([scale * (low - v), scale * (high - v)]))
 
-    def clipped(theta: FloatArray | float) -> FloatArray:  # not by np.clip, whose overhead is half of the time
+    def clipped(theta: float) -> FloatArray:  # not by np.clip, whose overhead is half of the time
         return np.minimum(np.maximum(v + theta / scale, low), high)
 
-    sums = clipped(kinks[:, None]).sum(axis=1)
-    i = min(max(int(np.searchsorted(sums, total)), 1), len(kinks) - 1)
-    rise = sums[i] - sums[i - 1]
-    fraction = (total - sums[i - 1]) / rise if rise > 0 else 0.0
+    def total_at(theta: float) -> float:
+        return float(clipped(theta).sum())
+
+    # By bisection, not at all kinks together, which would take a matrix of 2k x k numbers.
+    i = min(max(bisect_left(kinks, total, key=total_at), 1), len(kinks) - 1)
+    before = total_at(kinks[i - 1])
+    rise = total_at(kinks[i]) - before
+    fraction = (total - before) / rise if rise > 0 else 0.0
     return clipped(kinks[i - 1] + min(max(fraction, 0.0), 1.0) * (kinks[i] - kinks[i - 1]))
