@@ -25,6 +25,8 @@ from baserate.app.forms import (
     VALIDATION,
     Entry,
     RatesText,
+    changes_of,
+    entries_of,
     exact_text,
     rates_text,
 )
@@ -99,7 +101,7 @@ class Analysis:
     def add_file(self, purpose: str, name: str) -> None:
         """Use an uploaded file. Estimates from an earlier one of the same name are forgotten."""
         self.extra[purpose] = name
-        self._estimated.clear()
+        self._estimated = {}  # Not clear(): a job that still runs would store its estimate from the earlier file.
 
     def set_roles(self, given: Mapping[str, Any]) -> None:
         """Change what the columns are, as the user corrected it."""
@@ -140,10 +142,10 @@ class Analysis:
         if loss not in _LOSSES:
             raise BadOption(f"There is no loss {loss!r}.")
         base = self.reading_settings(kind, loss)
-        if old := _entries(form.get("old_rates")):
+        if old := entries_of(form.get("old_rates")):
             base = replace(base, old_rates=self._text(NUMBER, old, OLD_RATES))
         if kind in (NUMBER, RANGE, COUNTS, POPULATION):
-            return replace(base, rates=self._text(kind, _entries(form.get("entries"))))
+            return replace(base, rates=self._text(kind, entries_of(form.get("entries"))))
         if kind == FILE:
             return replace(base, rates=RatesText(self._extra_file("rates", "a file with the rates")))
         if kind == GROUPS:
@@ -162,7 +164,7 @@ class Analysis:
         if by not in self.seen.columns or rates_kind not in _RATES_KINDS:
             raise BadOption("Choose the column that says to which group a row belongs.")
         name = self._extra_file("groups", "a table with the rates of each group")
-        changes = tuple((group, tuple(entries.items())) for group, entries in _changes(form).items())
+        changes = tuple((group, tuple(entries.items())) for group, entries in changes_of(form).items())
         return replace(base, by=by, rates_file=name, rates_kind=rates_kind, group_changes=changes)
 
     def group_rates(self, by: str) -> GroupRates | None:
@@ -170,7 +172,7 @@ class Analysis:
         name = self.extra.get("groups")
         return None if name is None else GroupRates.read(self.folder / name, by, self.classes)
 
-    def _text(self, kind: str, entries: dict[str, Entry], file: str = RATES) -> RatesText:
+    def _text(self, kind: str, entries: Mapping[str, Entry], file: str = RATES) -> RatesText:
         one_column = len(self.roles.probabilities) == 1
         return rates_text(kind, entries, self.classes, named=self.seen.selectable, one_column=one_column, file=file)
 
@@ -240,11 +242,12 @@ class Analysis:
         """Run the command that estimates the rates, unless it has run with the same settings."""
         if not settings.validation_labels:
             raise BadOption("Say which column of the validation file has the true classes.")
-        content = self._estimated.get(settings)
+        estimated = self._estimated  # replaced if another file is uploaded while the command runs
+        content = estimated.get(settings)
         if content is None:
             job.begin("estimating the rates", 0)
             jobs.run_command(estimate_command(settings), self.folder, job)
-            self._estimated[settings] = (self.folder / RATES).read_text(encoding="utf-8")
+            estimated[settings] = (self.folder / RATES).read_text(encoding="utf-8")
         else:
             write_text(self.folder / RATES, content)
 
@@ -305,32 +308,6 @@ class Analysis:
         """Forget the rows and remove the folder."""
         self._rows = None
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _entries(given: Any) -> dict[str, Entry]:
-    """What was entered by class, from the JSON of the page."""
-    if not isinstance(given, list):
-        return {}
-    found = {}
-    for one in given:
-        if not isinstance(one, dict) or "class" not in one:
-            raise BadOption("Say for each rate to which class it belongs.")
-        low, high = str(one.get("low", ""))[:40], str(one.get("high", ""))[:40]
-        if low.strip() or high.strip():
-            found[str(one["class"])] = Entry(low, high)
-    return found
-
-
-def _changes(form: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """What was changed for groups, from the JSON of the page."""
-    given = form.get("group_changes")
-    if not isinstance(given, dict):
-        return {}
-    return {
-        str(group): {str(name): str(text)[:40] for name, text in entries.items()}
-        for group, entries in given.items()
-        if isinstance(entries, dict) and entries
-    }
 
 
 class Analyses:

@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from baserate.app.file_names import RATES
-from baserate.errors import BadRates
+from baserate.errors import BadOption, BadRates
 
 NUMBER, RANGE, COUNTS, POPULATION = "number", "range", "counts", "population"
 GROUPS, VALIDATION, LABELS, FILE = "groups", "validation", "labels", "file"
@@ -53,6 +53,32 @@ class RatesText:
 
     text: str
     content: str | None = None
+
+
+def entries_of(given: Any) -> dict[str, Entry]:
+    """What was entered by class, from the JSON of the page."""
+    if not isinstance(given, list):
+        return {}
+    found = {}
+    for one in given:
+        if not isinstance(one, dict) or "class" not in one:
+            raise BadOption("Say for each rate to which class it belongs.")
+        low, high = str(one.get("low", ""))[:40], str(one.get("high", ""))[:40]
+        if low.strip() or high.strip():
+            found[str(one["class"])] = Entry(low, high)
+    return found
+
+
+def changes_of(form: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """What was changed for groups, from the JSON of the page."""
+    given = form.get("group_changes")
+    if not isinstance(given, dict):
+        return {}
+    return {
+        str(group): {str(name): str(text)[:40] for name, text in entries.items()}
+        for group, entries in given.items()
+        if isinstance(entries, dict) and entries
+    }
 
 
 def parse_number(text: str, *, whole: bool = False) -> Decimal | None:
