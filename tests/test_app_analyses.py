@@ -14,7 +14,7 @@ from app_support import animals, run_here
 
 import baserate as br
 from baserate.app.analyses import Analyses, Analysis
-from baserate.app.answers import exact_answer, further_answer
+from baserate.app.answers import exact_answer, further_answer, quick_answer
 from baserate.app.commands import compare_command, shell_text
 from baserate.app.downloads import downloads
 from baserate.app.jobs import Job
@@ -76,3 +76,23 @@ def test_the_guarantee_depends_on_what_is_known(labelled: int, premise: str, oth
     assert summary.startswith("The rates were counted" if labelled == 400 else "The rates were estimated")
     form = {"kind": "number", "entries": entries({"cat": "20"})}
     assert exact_answer(analysis, form, NO_JOBS, JOB)["premise"] == "the rates you entered are right"
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_answers_from_a_sample_count_unequal_weights_as_fewer_rows(
+    held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not held:
+        monkeypatch.setattr("baserate.app.what_if.HELD_VALUES", 1000)
+    table = animals(7000).loc[lambda t: t.index.repeat(3)]  # every second row is a sample
+    table["weight"] = np.where(np.arange(len(table)) % 6000 < 3, 5000, 1)
+    analysis = opened(table.drop(columns=["y", "region"]), tmp_path)
+    form = {"kind": "population", "entries": entries({"cat": "20", "dog": "30", "owl": "50"})}
+    exact = exact_answer(analysis, form, NO_JOBS, JOB)
+    assert analysis.loaded is not None
+    assert (analysis.loaded.held is not None) == held
+    assert not analysis.loaded.sample_is_whole
+    assert analysis.loaded.effective_rows < 50
+    quick = quick_answer(analysis, analysis.loaded, analysis.settings(form))
+    for bound in ("at_least", "at_most"):
+        assert [row[bound] for row in quick["rates"]] == [row[bound] for row in exact["rates"]]

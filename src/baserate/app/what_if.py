@@ -10,10 +10,11 @@ import numpy as np
 from baserate.adjust import adjust
 from baserate.adjustment import Adjustment
 from baserate.app.commands import Settings
+from baserate.core.contracts import Block
 from baserate.errors import BaserateError
 from baserate.progress import Progress
 from baserate.rates import Rates
-from baserate.solving import parse_request, read_predictions, solve_again
+from baserate.solving import Request, parse_request, read_predictions, solve_again
 from baserate.solving.held_rows import HeldRows
 from baserate.support.arrays import FloatArray
 from baserate.tables import Files
@@ -56,6 +57,8 @@ class OpenRows:
     sample : Matrix
         Evenly spaced rows.
     n_rows : int
+    effective_rows : int
+        The number of rows of equal weight that vary by chance as much as all rows of the file.
     classes : tuple or None
         Names of the classes.
     one_column : bool
@@ -68,6 +71,7 @@ class OpenRows:
     whole: Matrix | None
     sample: Matrix
     n_rows: int
+    effective_rows: int
     classes: tuple[Any, ...] | None
     one_column: bool
     dtype: str | None
@@ -92,8 +96,10 @@ class OpenRows:
         else:
             probs, weights = read_predictions(request, stride)
             sample = Matrix(probs, weights if rows.weighted else None)
+        effective = _effective_rows(request, held)
         dtype = "float32" if np.dtype(rows.answer_types.common) == np.float32 else None
-        return cls(source, held, whole, sample, rows.n_rows, request.known.classes, rows.one_column, dtype)
+        known = request.known
+        return cls(source, held, whole, sample, rows.n_rows, effective, known.classes, rows.one_column, dtype)
 
     @property
     def sample_is_whole(self) -> bool:
@@ -126,7 +132,7 @@ class OpenRows:
         if self.sample_is_whole or rates.kind in _EXACT_KINDS:
             return rates
         n_classes = self.sample.probs.shape[1]
-        low, high = rates.on(self.classes, n_classes).bounds(self.n_rows)
+        low, high = rates.on(self.classes, n_classes).bounds(self.effective_rows)
         return Rates.between(low, high, classes=self.classes)
 
     def with_labels(self) -> HeldRows:
@@ -137,6 +143,27 @@ class OpenRows:
                 "in step 4"
             )
         return self.held
+
+
+def _effective_rows(request: Request, held: HeldRows | None) -> int:
+    """The number of rows of equal weight that vary by chance as much as the rows of a request.
+
+    It is computed from all rows, as the exact answer does: large weights may be missing from a sample.
+    """
+    if not request.rows.weighted:
+        return request.rows.n_rows
+    sums = [_sums(held.weights)] if held is not None else list(request.rows.map(_sums_of_block))
+    total, squares = np.sum(sums, axis=0)
+    return max(int((1 + 1e-9) * total**2 / squares), 1)
+
+
+def _sums_of_block(block: Block) -> FloatArray:
+    return _sums(block.as_numpy().weights)
+
+
+def _sums(weights: Any) -> FloatArray:
+    """The sum of the weights, and that of their squares."""
+    return np.array([weights.sum(), weights @ weights])
 
 
 def sample_stride(n_rows: int, n_classes: int) -> int:
