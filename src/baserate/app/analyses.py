@@ -32,7 +32,7 @@ from baserate.app.forms import (
 )
 from baserate.app.group_rates import GroupRates
 from baserate.app.jobs import Job, Jobs
-from baserate.app.private_folder import PrivateFolder, link_or_copy, write_text
+from baserate.app.private_folder import FileState, PrivateFolder, link_or_copy, write_text
 from baserate.app.recognition import (
     Preview,
     Roles,
@@ -67,6 +67,8 @@ class Analysis:
     seen : Preview
     roles : Roles
         What the columns are.
+    state : FileState or None
+        What distinguishes the file from another one that is written to its place.
     extra : dict
         Names of further files that were uploaded, by their purpose.
     """
@@ -76,6 +78,7 @@ class Analysis:
     folder: Path
     seen: Preview
     roles: Roles
+    state: FileState | None
     extra: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _rows: tuple[Roles, OpenRows] | None = None
@@ -129,8 +132,21 @@ class Analysis:
             bool(given.get("has_zeros")),
         )
 
+    def check_unchanged(self) -> None:
+        """Raise if another program has written the file since it was opened.
+
+        Rows in memory and commands would use different content. Reading the file again without a word would be wrong,
+        too: the answer that the page shows would not be that of the files that it then writes.
+        """
+        if FileState.of(self.folder / self.name) != self.state:
+            raise BadFile(
+                f"The file {self.name} was changed, moved or removed after it was opened here. Press “Close file”, "
+                "and open it again."
+            )
+
     def reading_settings(self, kind: str = NUMBER, loss: str = "log") -> Settings:
         """How the file is read, before anything is known about the rates."""
+        self.check_unchanged()
         if not self.roles.probabilities:
             raise BadOption("Choose at least one column with probabilities in step 1.")
         base = Settings(self.name, self.seen.files, self.seen.selectable, self.roles, kind, loss=loss)
@@ -186,7 +202,9 @@ class Analysis:
         if self._rows is None or self._rows[0] != settings.roles:
             self._rows = None  # free the memory first
             source = replace(settings.files, where=str(self.folder / self.name))
-            self._rows = (settings.roles, OpenRows.read(source, settings, job))
+            rows = OpenRows.read(source, settings, job)
+            self.check_unchanged()
+            self._rows = (settings.roles, rows)
         return self._rows[1]
 
     @property
@@ -295,6 +313,7 @@ class Analysis:
                 for command in commands:
                     job.begin("writing", 0)
                     jobs.run_command(command, self.folder, job)
+                self.check_unchanged()
             except BaseException:
                 self._remove_outputs(settings)
                 raise
@@ -336,6 +355,7 @@ class Analyses:
         """Open a file that is in a subfolder of the private folder."""
         try:
             _check_name(name)
+            state = FileState.of(folder / name)
             seen = preview(folder / name)
             check_rows(seen)
             roles = recognise(seen)
@@ -345,7 +365,7 @@ class Analyses:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         seen = replace(seen, files=Files(name, seen.files.delimiter, seen.files.decimal))
-        analysis = Analysis(folder.name, name, folder, seen, roles)
+        analysis = Analysis(folder.name, name, folder, seen, roles, state)
         self._open[analysis.id] = analysis
         return analysis
 

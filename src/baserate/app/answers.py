@@ -55,6 +55,7 @@ def exact_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job)
         same = settings.by is not None or rows.sample_is_whole
         changed = result if same else rows.adjust_sample(rates, settings.loss)
         page |= _changes(changed, rows.n_rows, first_row(has_names=analysis.seen.format == "CSV"))
+        analysis.check_unchanged()
     if settings.kind == LABELS:
         page |= _known_from_labels(result, settings)
     page["commands"] = [shell_text(command) for command in all_commands(settings)]
@@ -82,6 +83,7 @@ def further_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Jo
         comparison = None
         if settings.roles.label is not None:
             comparison = _comparison(rows, settings, rates, old, job)
+        analysis.check_unchanged()
     return {"plausibility": plausibility, "comparison": comparison}
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, Self
 
 # Runs in its own process. Its standard input ends when the server ends, even if that was killed. Then it ends the
 # commands that the server has started, whose numbers it was sent, and removes the folder.
@@ -87,6 +88,23 @@ class PrivateFolder:
 def free_bytes(path: Path) -> int:
     """Free space on the disk of a folder."""
     return shutil.disk_usage(path).free
+
+
+class FileState(NamedTuple):
+    """What distinguishes a file from another one that was written to its place."""
+
+    modified: int
+    size: int
+    number: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self | None:
+        """The state of a file, or of the one that a link leads to; None if there is none."""
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return cls(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def write_text(path: Path, text: str) -> None:
