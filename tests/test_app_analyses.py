@@ -47,8 +47,8 @@ def test_rates_and_rates_in_training_have_their_own_files(tmp_path: Path, monkey
     settings = analysis.settings(form)
     assert {"rates.json", "old-rates.json"} <= set(settings.needed_files) & set(downloads(settings))
 
-    exact_answer(analysis, form, NO_JOBS, JOB)
-    shares = json.loads((analysis.folder / "old-rates.json").read_text())
+    folder = analysis.folder / exact_answer(analysis, form, NO_JOBS, JOB)["folder"]
+    shares = json.loads((folder / "old-rates.json").read_text())
     assert shares == {"cat, wild": 0.5, "dog": 0.25, "owl": 0.25}
     further = further_answer(analysis, form, NO_JOBS, JOB)
     probs = table[["p_cat, wild", "p_dog", "p_owl"]].to_numpy()
@@ -59,7 +59,8 @@ def test_rates_and_rates_in_training_have_their_own_files(tmp_path: Path, monkey
         cells[0]: [cells[1], other[1]]
         for cells, other in zip(found.table(0, joint=False).rows, found.table(1, joint=False).rows, strict=True)
     }
-    run_here([shell_text(compare_command(settings))], analysis.folder)
+    analysis.work.add_inputs(folder, analysis.inputs)
+    run_here([shell_text(compare_command(settings))], folder)
 
 
 @pytest.mark.parametrize(

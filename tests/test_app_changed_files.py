@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from app_support import animals, run_here
 from test_app_analyses import JOB, opened
 
 from baserate.app.analyses import Analyses, Analysis
-from baserate.app.answers import exact_answer, further_answer
+from baserate.app.answers import exact_answer, further_answer, quick_answer
 from baserate.app.commands import shell_text
 from baserate.app.jobs import Jobs
 from baserate.errors import BadFile
@@ -88,3 +90,43 @@ def test_a_file_that_was_removed_is_named(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(BadFile, match=r"The file t\.csv was changed, moved or removed"):
         exact_answer(analysis, NUMBER, CommandsHere(lambda: None), JOB)
+
+
+def test_files_of_two_tabs_are_kept_apart(tmp_path: Path) -> None:
+    analysis, jobs = opened(animals(), tmp_path), CommandsHere(lambda: None)
+
+    def written(share: str) -> Path:
+        form = NUMBER | {"entries": [{"class": "cat", "low": share}]}
+        folder, files = analysis.write_downloads(form, jobs, JOB)
+        assert {"t-adjusted.csv", "shift.json", "report.html"} < set(files)
+        path = analysis.written(folder, "t-adjusted.csv")
+        assert path is not None
+        return path
+
+    first, second = written("20"), written("80")
+    assert pd.read_csv(first)["p_cat"].mean() == pytest.approx(0.2, abs=1e-5)
+    assert pd.read_csv(second)["p_cat"].mean() == pytest.approx(0.8, abs=1e-5)
+    for share in ("30", "40"):
+        written(share)
+    assert not first.exists()  # the number of large files is limited
+    assert analysis.written(first.parent.name, first.name) is None
+    assert second.exists()
+
+
+def test_entered_rates_of_other_answers_do_not_change_a_file_that_is_offered(tmp_path: Path) -> None:
+    table = pd.DataFrame(np.full((30, 20), 0.05), columns=[f"p_{j:02d}" for j in range(20)])
+    analysis, jobs = opened(table, tmp_path), CommandsHere(lambda: None)
+
+    def form(share: str) -> dict[str, Any]:
+        return NUMBER | {"entries": [{"class": f"{j:02d}", "low": share} for j in range(15)]}
+
+    page = exact_answer(analysis, form("2"), jobs, JOB)
+    assert list(page["needed_files"]) == ["rates.json"]
+    path = analysis.written(page["folder"], "rates.json")
+    assert path is not None
+    assert analysis.loaded is not None
+    quick_answer(analysis, analysis.loaded, analysis.settings(form("3")))
+    exact_answer(analysis, form("4"), jobs, JOB)
+    further_answer(analysis, form("5"), jobs, JOB)
+    assert set(json.loads(path.read_text()).values()) == {0.02}
+    assert not list(analysis.folder.glob(".*"))

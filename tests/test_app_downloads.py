@@ -111,17 +111,22 @@ def uploaded(server: Server, path: Path) -> str:
     return str(answer["url"]).removeprefix(f"/{server.token}")
 
 
+def links_in(text: str, server: Server) -> dict[str, str]:
+    """The paths of files that a part of the page offers, by their names."""
+    found = re.findall(r'href="([^"]+)" download="([^"]+)"', text)
+    return {html.unescape(name): path.removeprefix(f"/{server.token}") for path, name in found}
+
+
 def assert_downloads_are_those_of_commands(server: Server, page: str, form: dict[str, Any], folder: Path) -> None:
     """Run the commands that the page shows in a folder that has the inputs, and compare what they write."""
     shown = post(server, f"{page}/exact", form)["answer"]["html"]
     commands = html.unescape(re.search(r'id="shell"[^>]*>(.*?)</pre>', shown, re.DOTALL)[1]).splitlines()  # type: ignore[index]  # fails the test
-    links = re.findall(r'download="([^"]+)"', post(server, f"{page}/write", form)["answer"]["html"])
+    links = links_in(post(server, f"{page}/write", form)["answer"]["html"], server)
     assert {"shift.json", "report.html"} < set(links)
     assert ("adjust.sql" in links) == ("columns" in commands[0])  # a query needs names of columns
-    downloads = {name: server.ask(f"{page}/download/{name}")[1] for name in links}
-    needed = set(re.findall(r"--rates (rates\.json)", commands[0]))
-    for name in needed:  # the page offers it, since the first command reads it
-        (folder / name).write_bytes(downloads[name])
+    downloads = {name: server.ask(path)[1] for name, path in links.items()}
+    for name, path in links_in(shown, server).items():  # the commands need these files
+        (folder / name).write_bytes(server.ask(path)[1])
     run_shown(commands, folder)
     for name, content in downloads.items():
         assert (folder / name).read_bytes() == content, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -109,10 +110,12 @@ def test_5_gb_against_a_limit_of_1_gb(server: Server) -> None:
 def test_kill_in_the_middle_of_a_download_leaves_nothing(large: Path, tmp_path: Path) -> None:
     with running_server(tmp_path, str(large)) as server:
         path = page_of(server)
-        answer_of(server, f"{path}/write", {"kind": "number", "entries": [{"class": "a", "low": "40"}]})
+        form = {"kind": "number", "entries": [{"class": "a", "low": "40"}]}
+        written = answer_of(server, f"{path}/write", form)["answer"]["html"]
+        (link,) = re.findall(r'href="([^"]+)" download="large-adjusted.parquet"', written)
         host, port = server.address
         connection = http.client.HTTPConnection(host, port, timeout=60)
-        connection.request("GET", f"/{server.token}{path}/download/large-adjusted.parquet")
+        connection.request("GET", link)
         answer = connection.getresponse()
         assert answer.status == 200
         assert len(answer.read(1 << 20)) == 1 << 20

@@ -13,7 +13,7 @@ import numpy as np
 
 from baserate.app.commands import Settings, all_commands, estimate_command
 from baserate.app.downloads import downloads
-from baserate.app.file_names import FIXED, OLD_RATES, RATES, REPORT, SHIFT, SQL, made_from
+from baserate.app.file_names import FIXED, OLD_RATES, RATES, made_from
 from baserate.app.forms import (
     COUNTS,
     FILE,
@@ -43,6 +43,7 @@ from baserate.app.recognition import (
     recognise,
 )
 from baserate.app.what_if import TOO_MANY, OpenRows
+from baserate.app.work_folders import FILES, WorkFolders
 from baserate.errors import BadFile, BadLabels, BadOption
 from baserate.estimation import estimate
 from baserate.inputs.labels import match_labels
@@ -63,7 +64,7 @@ class Analysis:
     name : str
         Name of the file.
     folder : Path
-        Private folder with the file, or a link to it, and with results.
+        Private folder with the file, or a link to it, and with folders for results.
     seen : Preview
     roles : Roles
         What the columns are.
@@ -81,8 +82,12 @@ class Analysis:
     state: FileState | None
     extra: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    work: WorkFolders = field(init=False)
     _rows: tuple[Roles, OpenRows] | None = None
     _estimated: dict[Settings, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.work = WorkFolders(self.folder)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -212,51 +217,49 @@ class Analysis:
         """The rows, if they have been read with the present choice of columns."""
         return self._rows[1] if self._rows is not None and self._rows[0] == self.roles else None
 
-    def rows_and_rates(self, settings: Settings, jobs: Jobs, job: Job) -> tuple[Settings, OpenRows, Any]:
+    def rows_and_rates(self, settings: Settings, folder: Path, jobs: Jobs, job: Job) -> tuple[Settings, OpenRows, Any]:
         """The settings with rates that follow from labels, the rows, and what is known about their rates.
 
-        Files with rates that were entered are written.
+        Files with rates that were entered or estimated are written to a folder of this work.
         """
         rows = self.rows(settings, job)
         if settings.old_rates is not None:
-            self._write_entered(settings.old_rates)
-        settings, rates = self._rates(settings, rows, jobs, job)
+            _write_entered(settings.old_rates, folder)
+        settings, rates = self._rates(settings, rows, folder, jobs, job)
         return settings, rows, rates
 
-    def _rates(self, settings: Settings, rows: OpenRows, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
+    def _rates(self, settings: Settings, rows: OpenRows, folder: Path, jobs: Jobs, job: Job) -> tuple[Settings, Any]:
         """What is known about the rates. Estimates them if they follow from labels or a validation file."""
         if settings.kind == GROUPS:
-            self._write_group_changes(settings)
-            return settings, Rates.by(settings.by, self.folder / settings.table, kind=settings.rates_kind)
+            table = self._table_of_groups(settings, folder)
+            return settings, Rates.by(settings.by, table, kind=settings.rates_kind)
         if settings.kind == VALIDATION:
-            self._estimate(settings, jobs, job)
-            return settings, Rates.parse(str(self.folder / RATES))
+            self._estimate(settings, folder, jobs, job)
+            return settings, Rates.parse(str(folder / RATES))
         if settings.kind == LABELS:
-            settings = replace(settings, rates=self._from_labels(rows))
-        return settings, self.parsed(settings.rates)
+            settings = replace(settings, rates=self._from_labels(rows, folder))
+        return settings, self.parsed(settings.rates, folder)
 
-    def _write_group_changes(self, settings: Settings) -> None:
-        """Write the changed table of rates per group, if something was changed."""
-        if settings.group_changes:
-            table = self.group_rates(str(settings.by))
-            if table is None:
-                raise BadOption("The numbers of this table cannot be changed here. Change the file instead.")
-            changes = {group: dict(entries) for group, entries in settings.group_changes}
-            write_text(self.folder / settings.table, table.changed(changes))
+    def _table_of_groups(self, settings: Settings, folder: Path) -> Path:
+        """The uploaded table of rates per group, or a changed one, which is written if something was changed."""
+        if not settings.group_changes:
+            return self.folder / settings.table
+        table = self.group_rates(str(settings.by))
+        if table is None:
+            raise BadOption("The numbers of this table cannot be changed here. Change the file instead.")
+        changes = {group: dict(entries) for group, entries in settings.group_changes}
+        write_text(folder / settings.table, table.changed(changes))
+        return folder / settings.table
 
-    def parsed(self, text: RatesText | None) -> Rates:
-        """Rates from the value of ``--rates``; a file is in the private folder."""
+    def parsed(self, text: RatesText | None, folder: Path) -> Rates:
+        """Rates from the value of ``--rates``. A file that was entered or estimated is in the folder of this work."""
         assert text is not None
-        self._write_entered(text)
-        is_file = text.content is not None or text.text in (*self.extra.values(), RATES)
-        return Rates.parse(str(self.folder / text.text) if is_file else text.text)
+        _write_entered(text, folder)
+        if text.content is not None or text.text == RATES:
+            return Rates.parse(str(folder / text.text))
+        return Rates.parse(str(self.folder / text.text) if text.text in self.extra.values() else text.text)
 
-    def _write_entered(self, text: RatesText) -> None:
-        """Write the file with rates that were entered, if they need one."""
-        if text.content is not None:
-            write_text(self.folder / text.text, text.content)
-
-    def _estimate(self, settings: Settings, jobs: Jobs, job: Job) -> None:
+    def _estimate(self, settings: Settings, folder: Path, jobs: Jobs, job: Job) -> None:
         """Run the command that estimates the rates, unless it has run with the same settings."""
         if not settings.validation_labels:
             raise BadOption("Say which column of the validation file has the true classes.")
@@ -264,12 +267,13 @@ class Analysis:
         content = estimated.get(settings)
         if content is None:
             job.begin("estimating the rates", 0)
-            jobs.run_command(estimate_command(settings), self.folder, job)
-            estimated[settings] = (self.folder / RATES).read_text(encoding="utf-8")
-        else:
-            write_text(self.folder / RATES, content)
+            with self.work.temporary() as place:
+                self.work.add_inputs(place, settings.inputs)
+                jobs.run_command(estimate_command(settings), place, job)
+                content = estimated[settings] = (place / RATES).read_text(encoding="utf-8")
+        write_text(folder / RATES, content)
 
-    def _from_labels(self, rows: OpenRows) -> RatesText:
+    def _from_labels(self, rows: OpenRows, folder: Path) -> RatesText:
         """The rates of a column with labels: exact if all rows have one, else a set from the rows that have one."""
         if rows.held is None:
             raise BadOption(
@@ -296,37 +300,42 @@ class Analysis:
             return exact_text(shares, named=self.seen.selectable, one_column=rows.one_column)
         labels = [names[j] for j in classes]
         probs = rows.held.probs[:, 1] if rows.one_column else rows.held.probs
-        estimate(probs, labelled=known, y_labelled=labels, classes=rows.classes).save(self.folder / RATES)
+        estimate(probs, labelled=known, y_labelled=labels, classes=rows.classes).save(folder / RATES)
         return RatesText(RATES)
 
-    def write_downloads(self, form: Mapping[str, Any], jobs: Jobs, job: Job) -> dict[str, str]:
-        """Run the commands that the page shows. Returns what the files are that they wrote, by name.
+    def write_downloads(self, form: Mapping[str, Any], jobs: Jobs, job: Job) -> tuple[str, dict[str, str]]:
+        """Run the commands that the page shows. Returns the folder of what they wrote, and what each file is.
 
         If one of them fails or is cancelled, the files of the others are removed.
         """
         settings = self.settings(form)
-        with self.lock:
-            settings, _, _ = self.rows_and_rates(settings, jobs, job)
-            commands = [command for command in all_commands(settings) if command[1] != "rates"]
-            self._remove_outputs(settings)  # of other settings
-            try:
-                for command in commands:
+        with self.lock, self.work.kept(FILES) as folder:
+            settings, _, _ = self.rows_and_rates(settings, folder, jobs, job)
+            self.work.add_inputs(folder, settings.inputs)
+            for command in all_commands(settings):
+                if command[1] != "rates":  # which has run
                     job.begin("writing", 0)
-                    jobs.run_command(command, self.folder, job)
-                self.check_unchanged()
-            except BaseException:
-                self._remove_outputs(settings)
-                raise
-        return {name: what for name, what in downloads(settings).items() if (self.folder / name).exists()}
+                    jobs.run_command(command, folder, job)
+            self.work.remove_inputs(folder, settings.inputs)
+            self.check_unchanged()
+        files = {name: what for name, what in downloads(settings).items() if (folder / name).exists()}
+        return folder.name, files
 
-    def _remove_outputs(self, settings: Settings) -> None:
-        for name in (settings.out, SHIFT, REPORT, SQL):
-            (self.folder / name).unlink(missing_ok=True)
+    def written(self, folder: str, name: str) -> Path | None:
+        """A file for download: one that was written, or one that the user uploaded for the commands."""
+        uploaded = name in self.extra.values() and name != self.name
+        return self.work.written(folder, name) or (self.folder / name if uploaded else None)
 
     def close(self) -> None:
         """Forget the rows and remove the folder."""
         self._rows = None
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _write_entered(text: RatesText, folder: Path) -> None:
+    """Write the file with rates that were entered, if they need one."""
+    if text.content is not None:
+        write_text(folder / text.text, text.content)
 
 
 class Analyses:

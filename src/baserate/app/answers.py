@@ -19,6 +19,7 @@ from baserate.app.jobs import Job, Jobs
 from baserate.app.rate_texts import condition, rows_in_percent
 from baserate.app.what_if import OpenRows
 from baserate.app.wording import first_row, how_counted, in_percent, on_page, respelled, sentence, shifted, without_code
+from baserate.app.work_folders import ANSWER
 from baserate.errors import BaserateError
 from baserate.rates import Rates
 from baserate.report import sentences, tables
@@ -41,15 +42,17 @@ def means(analysis: Analysis, job: Job) -> dict[str, Any]:
 
 def quick_answer(analysis: Analysis, rows: OpenRows, settings: Settings) -> dict[str, Any]:
     """The answer for a sample of the rows, while the user still changes the rates."""
-    result = rows.adjust_sample(analysis.parsed(settings.rates), settings.loss)
+    with analysis.work.temporary() as folder:
+        rates = analysis.parsed(settings.rates, folder)
+    result = rows.adjust_sample(rates, settings.loss)
     return _page(result, rows, exact=rows.sample_is_whole) | {"premise": _premise(settings)}
 
 
 def exact_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job) -> dict[str, Any]:
     """The answer for all rows."""
     settings = analysis.settings(form)
-    with analysis.lock:
-        settings, rows, rates = analysis.rows_and_rates(settings, jobs, job)
+    with analysis.lock, analysis.work.kept(ANSWER) as folder:
+        settings, rows, rates = analysis.rows_and_rates(settings, folder, jobs, job)
         result = rows.adjust_all(settings, rates, job)
         page = _page(result, rows, exact=True)
         same = settings.by is not None or rows.sample_is_whole
@@ -62,7 +65,7 @@ def exact_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job)
     page["python"] = python_text(settings)
     page["needed_files"] = settings.needed_files
     page["premise"] = _premise(settings)
-    page["id"] = analysis.id
+    page["id"], page["folder"] = analysis.id, folder.name
     page["compares"] = shell_text(compare_command(settings)) if settings.roles.label is not None else None
     return page
 
@@ -70,11 +73,11 @@ def exact_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job)
 def further_answer(analysis: Analysis, form: dict[str, Any], jobs: Jobs, job: Job) -> dict[str, Any]:
     """What takes longer: whether the rates are plausible, and how the procedures compare on labelled rows."""
     settings = analysis.settings(form)
-    with analysis.lock:
-        settings, rows, rates = analysis.rows_and_rates(settings, jobs, job)
+    with analysis.lock, analysis.work.temporary() as folder:
+        settings, rows, rates = analysis.rows_and_rates(settings, folder, jobs, job)
         if settings.by is not None:
             return {"plausibility": None, "comparison": None}
-        old = None if settings.old_rates is None else analysis.parsed(settings.old_rates)
+        old = None if settings.old_rates is None else analysis.parsed(settings.old_rates, folder)
         if settings.kind == LABELS:
             plausibility = _plausibility_of_labels(settings)
         else:

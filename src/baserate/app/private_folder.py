@@ -59,7 +59,7 @@ class PrivateFolder:
 
     def without_paths(self, text: str) -> str:
         """A message or page with names of files instead of their paths in this folder."""
-        return re.sub(rf"{re.escape(str(self.path))}/[0-9a-f]+/(\.[0-9a-f]+\.part/)?", "", text)
+        return re.sub(rf"{re.escape(str(self.path))}/[0-9a-f]+/(\.\w+\.part/|[0-9a-f]{{16}}/)?", "", text)
 
     @contextlib.contextmanager
     def tracking(self, process: subprocess.Popen[str]) -> Iterator[None]:

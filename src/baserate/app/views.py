@@ -73,7 +73,7 @@ class Views:
             "/a/{id}/exact": ("POST", self.exact),
             "/a/{id}/further": ("POST", self.further),
             "/a/{id}/write": ("POST", self.write),
-            "/a/{id}/download/{name}": ("GET", self.download),
+            "/a/{id}/download/{folder}/{name}": ("GET", self.download),
             "/a/{id}/close": ("POST", self.close),
             "/job/{job}": ("GET", self.job),
             "/job/{job}/cancel": ("POST", self.cancel),
@@ -179,18 +179,18 @@ class Views:
         analysis.settings(form)  # raises before the job starts
 
         def work(job: Job) -> dict[str, Any]:
-            files = analysis.write_downloads(form, self.jobs, job)
-            return {"html": render("_downloads", base=self.base, id=analysis.id, files=files.items())}
+            folder, files = analysis.write_downloads(form, self.jobs, job)
+            about = {"id": analysis.id, "folder": folder, "files": files.items()}
+            return {"html": render("_downloads", base=self.base, **about)}
 
         return await self._answer_of(self.jobs.start(work))
 
     async def download(self, request: Request) -> Response:
         """Send a file that was written."""
         analysis, name = self._find(request), request.path_params["name"]
-        path = analysis.folder / name
-        known = {entry.name for entry in analysis.folder.iterdir()} - {analysis.name}
-        if name not in known or path.is_symlink():
-            raise HTTPException(404)
+        path = analysis.written(request.path_params["folder"], name)
+        if path is None:
+            raise HTTPException(404, "This file is no longer kept, or was never written. Write the files again.")
         headers = {
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}",
             "Content-Security-Policy": "sandbox",
