@@ -31,6 +31,8 @@ for package in ("starlette", "uvicorn"):
 
 NUMBER = {"kind": "number", "entries": [{"class": "cat", "low": "20"}]}
 
+VALIDATION = animals(50).to_csv(index=False).encode()
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -192,7 +194,19 @@ def test_an_upload_that_fails_keeps_the_file_that_it_would_replace(server: Serve
             "since they sum to 100. Write",
         ),
         ("groups", b"region,cat\nnorth,0.2\nsouth,0.3\neast,0.1\n", b"region,cat\nnorth,much\n", "much"),
-        ("validation", animals(50).to_csv(index=False).encode(), b"p_cat,y\n0.5,cat\n", "no column 'p_dog'"),
+        ("validation", VALIDATION, b"p_cat,y\n0.5,cat\n", "no column 'p_dog'"),
+        (
+            "validation",
+            VALIDATION,
+            VALIDATION.replace(b",", b";"),
+            "has semicolons between columns and decimal points. Save it with commas between columns and decimal points",
+        ),
+        (
+            "groups",
+            b"region,cat\nnorth,0.2\nsouth,0.3\neast,0.1\n",
+            b"region,rate\nnorth,0.2\nsouth,0.3\neast,0.1\n",
+            "Name the column with these numbers after their class, such as 'owl'",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["first.csv", "second.csv"])

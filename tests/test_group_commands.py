@@ -49,6 +49,17 @@ def test_each_file_format_can_be_adjusted_by_groups(suffix: str) -> None:
     assert "200 rows, 2 classes, 2 groups by region" in answer.output
 
 
+def test_one_number_per_group_needs_the_name_of_its_class() -> None:
+    pd.DataFrame({"region": ["n", "s"], "rate": [0.4, 0.3]}).to_csv("rates.csv", index=False)
+    answer = run("adjust preds.csv --columns p_* --by region --rates-file rates.csv --out out.csv")
+    assert answer.exit_code == 1
+    assert "one number per group" in answer.output
+    assert "name the column with these numbers after their class" in answer.output
+    assert "--rates " not in answer.output  # another option
+    pd.DataFrame({"region": ["n", "s"], "bad": [0.4, 0.3]}).to_csv("rates.csv", index=False)
+    assert run("adjust preds.csv --columns p_* --by region --rates-file rates.csv --out out.csv").exit_code == 0
+
+
 def test_several_margins_and_rates_of_all_rows() -> None:
     answer = run(
         "adjust preds.csv --by region --rates-file regions.csv --by age --rates-file ages.csv --rates bad=0.3..0.4 "

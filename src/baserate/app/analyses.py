@@ -191,7 +191,8 @@ class Analysis:
     def group_rates(self, by: str) -> GroupRates | None:
         """The uploaded table of rates per group, if its numbers can be changed on the page."""
         name = self.extra.get("groups")
-        return None if name is None else GroupRates.read(self.folder / name, by, self.classes)
+        rate_alone = len(self.roles.probabilities) == 1 or not self.seen.selectable
+        return None if name is None else GroupRates.read(self.folder / name, by, self.classes, rate_alone=rate_alone)
 
     def _text(self, kind: str, entries: Mapping[str, Entry], file: str = RATES) -> RatesText:
         one_column = len(self.roles.probabilities) == 1

@@ -35,8 +35,17 @@ class GroupRates:
     places: dict[tuple[str, str], tuple[int, int]]
 
     @classmethod
-    def read(cls, path: Path, by: str, classes: tuple[str, ...]) -> GroupRates | None:
-        """Read a table. None if it has bounds or counts, which are changed in the file itself, or is not a table."""
+    def read(cls, path: Path, by: str, classes: tuple[str, ...], *, rate_alone: bool) -> GroupRates | None:
+        """Read a table. None if it has bounds or counts, which are changed in the file itself, or is not a table.
+
+        Parameters
+        ----------
+        path : Path
+        by : str
+        classes : tuple of str
+        rate_alone : bool
+            Whether it is known to which of two classes a column "rate" belongs.
+        """
         try:
             lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
         except (UnicodeDecodeError, csv.Error):
@@ -46,7 +55,7 @@ class GroupRates:
         if by not in header or any(len(line) != len(header) for line in lines) or len(lines) > MAX_GROUPS * 20:
             return None
         key = header.index(by)
-        found = cls(lines, key, _places(lines, header, key, classes))
+        found = cls(lines, key, _places(lines, header, key, classes, rate_alone))
         return found if found.places and len(found.groups) <= MAX_GROUPS else None
 
     @property
@@ -78,14 +87,14 @@ class GroupRates:
 
 
 def _places(
-    lines: list[list[str]], header: list[str], key: int, classes: tuple[str, ...]
+    lines: list[list[str]], header: list[str], key: int, classes: tuple[str, ...], rate_alone: bool
 ) -> dict[Any, tuple[int, int]]:
     """Where the rates are: in a column "rate", with or without a column "class", or in one column per class."""
     numbered = list(enumerate(lines))[1:]
     if "rate" in header and "class" in header:
         rate, of = header.index("rate"), header.index("class")
         return {(line[key].strip(), line[of].strip()): (i, rate) for i, line in numbered}
-    if "rate" in header and len(classes) == 2:
+    if "rate" in header and len(classes) == 2 and rate_alone:
         return {(line[key].strip(), classes[1]): (i, header.index("rate")) for i, line in numbered}
     columns = {name: header.index(name) for name in classes if name in header}
     return {(line[key].strip(), name): (i, column) for i, line in numbered for name, column in columns.items()}

@@ -64,8 +64,8 @@ by_group = combined(
         multiple=True,
         metavar="FILE",
         help="Class rates of each group of --by: a CSV file with these columns and one column per class, or with "
-        "the columns class and rate, class, low and high, or class and count; for two classes, rate alone. Empty cells "
-        "are unknown.",
+        "the columns class and rate, class, low and high, or class and count; for a single column of probabilities, "
+        "rate alone. Empty cells are unknown.",
     ),
     click.option(
         "--rates-kind",

@@ -124,6 +124,12 @@ def known_rates(
     """
     one_number = rates.is_one_number if isinstance(rates, Rates) else is_one_number(rates)
     if one_number and rows.columns is not None and not rows.one_column and rows.n_classes == 2:
+        if is_grouped(rates):
+            raise BadRates(
+                f"the table of {what} per group has one number per group, but the columns "
+                f"{quoted(rows.columns.names)} may be in any order; name the column with these numbers after their "
+                "class"
+            )
         by_name = Option(what, "{'name of a class': ...}")
         raise BadRates(
             f"{what} is one number, but the columns {quoted(rows.columns.names)} may be in any order; say which class "
