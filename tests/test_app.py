@@ -425,6 +425,21 @@ def test_quick_answers_go_on_after_one_that_cannot_be_shown(browser: Any, server
     page.close()
 
 
+def test_a_late_quick_answer_does_not_remove_what_is_said_about_a_newer_entry(page: Any) -> None:
+    open_named(page, "animals.csv")
+    late: list[Any] = []
+    page.route("**/quick", lambda route: late.append(route))
+    with page.expect_request("**/quick"):
+        enter(page, {"cat": "30"})
+    enter(page, {"cat": "300"})
+    page.wait_for_selector("#problem:not([hidden])")
+    with page.expect_response("**/quick"):
+        late[0].continue_()
+    page.unroute("**/quick")
+    page.wait_for_timeout(200)
+    assert "300 % is not between 0 and 100 %" in page.inner_text("#problem")
+
+
 def test_numbers_of_a_german_browser(browser: Any, server: Server) -> None:
     context = browser.new_context(locale="de-DE")
     page = context.new_page()

@@ -66,7 +66,8 @@ export class Answers {
     const own = this.version;
     try {
       const { answer } = await post(`${this.url}/quick`, this.entered());
-      if (own === this.version && answer) this.show(answer.html);
+      if (own !== this.version) return;  // what is shown about a newer entry stays
+      if (answer) this.show(answer.html);
       showProblem(this.problem, null);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;  // the exact answer will say what is wrong
