@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from baserate.app.analyses import Analyses, Analysis
 from baserate.app.answers import exact_answer, further_answer, quick_answer
 from baserate.app.commands import shell_text
 from baserate.app.jobs import Jobs
+from baserate.app.private_folder import PrivateFolder
 from baserate.errors import BadFile
 
 BY_VALIDATION = {"kind": "validation", "validation_labels": "y"}
@@ -130,3 +133,28 @@ def test_entered_rates_of_other_answers_do_not_change_a_file_that_is_offered(tmp
     further_answer(analysis, form("5"), jobs, JOB)
     assert set(json.loads(path.read_text()).values()) == {0.02}
     assert not list(analysis.folder.glob(".*"))
+
+
+def test_named_files_that_cannot_be_read_have_a_message(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(BadFile, match=r"folder\.csv contains no files"):
+        named(tmp_path / "folder.csv", tmp_path / "first")
+    with pytest.raises(BadFile, match=r"[Tt]here is no file .*gone\.csv"):
+        named(tmp_path / "gone.csv", tmp_path / "second")
+
+
+def test_a_full_disk_is_a_message_and_not_an_internal_error() -> None:
+    pytest.importorskip("starlette")
+    from baserate.app.views import Views
+
+    async def upload(request: Any) -> Any:
+        path = folder.path / "0123456789abcdef" / ".0123.part" / "a.csv"
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    folder = PrivateFolder()
+    try:
+        views = Views("", Analyses(folder, ()), Jobs(folder), 10**6)
+        answer = asyncio.run(views._with_messages(upload)(SimpleNamespace()))  # type: ignore[arg-type,func-returns-value]
+        assert json.loads(bytes(answer.body)) == {"problem": "No space left on device: a.csv"}
+    finally:
+        folder.remove()

@@ -65,8 +65,12 @@ def _lines_above_names_of_numbers(lines: list[list[str]]) -> int:
 
 
 def _start(path: Path) -> str:
-    with path.open("rb") as file:
-        start = file.read(_START)
+    """The beginning of a file as text; empty if it cannot be read, of which another error tells."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START)
+    except OSError:
+        return ""
     if start[:2] == b"\x1f\x8b":
         try:
             with gzip.open(path) as file:

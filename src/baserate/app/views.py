@@ -259,7 +259,7 @@ class Views:
                 return self._message("The server was stopped.", 503)
             except uploads.TooLarge as error:
                 return self._message(str(error), 413)
-            except (BaserateError, ImportError) as error:
+            except (BaserateError, ImportError, OSError) as error:  # such as a full disk
                 # Not an error of HTTP: browsers print these on the console, but a wrong number in a form is ordinary.
                 return self._problem(on_page(error))
             except HTTPException as error:

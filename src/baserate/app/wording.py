@@ -111,8 +111,15 @@ _DIFFERENCES = re.compile(
 def on_page(error: BaseException) -> str:
     """The message of an error, as the beginning of a sentence."""
     options = error.options if isinstance(error, BaserateError) else ()
-    text = in_percent(respelled(str(error), options)).replace(f"{_DIVIDE} to divide each row by its sum", _DIVIDE)
+    text = in_percent(respelled(_text_of(error), options)).replace(f"{_DIVIDE} to divide each row by its sum", _DIVIDE)
     return capitalised(_outside_quotes(text, _with_advice_on_rows))
+
+
+def _text_of(error: BaseException) -> str:
+    """The message of an error, without the number that the operating system gives to it."""
+    if isinstance(error, OSError) and not isinstance(error, BaserateError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)
 
 
 def _outside_quotes(text: str, change: Callable[[str], str]) -> str:
