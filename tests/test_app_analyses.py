@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from baserate.app.answers import exact_answer, further_answer, quick_answer
 from baserate.app.commands import compare_command, shell_text
 from baserate.app.downloads import downloads
 from baserate.app.jobs import Job
+from baserate.app.wording import on_page
 
 JOB = Job(lambda job: {}, threading.Semaphore())
 NO_JOBS: Any = None  # no command is run
@@ -97,3 +99,13 @@ def test_answers_from_a_sample_count_unequal_weights_as_fewer_rows(
     quick = quick_answer(analysis, analysis.loaded, analysis.settings(form))
     for bound in ("at_least", "at_most"):
         assert [row[bound] for row in quick["rates"]] == [row[bound] for row in exact["rates"]]
+
+
+def test_labels_of_some_rows_with_weights_are_refused_in_the_words_of_the_page(tmp_path: Path) -> None:
+    table = animals()
+    table["y"] = table["y"].where(table.index < 200)
+    table["weight"] = 1 + table.index % 3
+    with pytest.raises(br.BaserateError) as caught:
+        exact_answer(opened(table, tmp_path), {"kind": "labels"}, NO_JOBS, JOB)
+    assert "(unequal weights count as fewer rows); choose no column with weights in step 1" in on_page(caught.value)
+    assert not re.search("sample_weight|br[.]", on_page(caught.value))

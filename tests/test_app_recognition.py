@@ -334,6 +334,25 @@ def test_advice_has_rates_in_percent_and_no_code(rates: str, old: Any) -> None:
         ("rows need it; for logits pass --from-logits", "Rows need it; for logits choose “the columns have scores” in"),
         ("y contains 'cow'", "The column with the true classes contains 'cow'"),
         ("--labels contains 'cow'", "The column with the true classes contains 'cow'"),
+        (
+            "Label a few random rows of the batch and pass them as labelled= of br.estimate in Python, collect "
+            "validation rows that are like the batch, or pass --on-refuted everything to leave predictions as they are",
+            "Label a few random rows of the batch in a column of your file and choose “labels in a column”, collect "
+            "validation rows that are like the batch, or leave the predictions as they are",
+        ),
+        (
+            "used for 9 rows (unequal weights count as fewer rows); leave --weight out, or estimate the rates of these "
+            "rows with baserate rates",
+            "Used for 9 rows (unequal weights count as fewer rows); choose no column with weights in step 1",
+        ),
+        (
+            "used for 9 rows; estimate the rates of these rows with baserate rates",
+            "Used for 9 rows; choose “only a validation file” or “labels in a column”",
+        ),
+        (
+            "the upper bounds sum to 0.4, but class rates sum to 1; raise some of them",
+            "The upper bounds sum to 40 %, but class rates sum to 100 %; raise some of them",
+        ),
     ],
 )
 def test_messages_of_commands_are_in_the_words_of_the_page(said: str, shown: str) -> None:

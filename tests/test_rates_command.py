@@ -149,3 +149,16 @@ def test_confidence_cannot_contradict_that_of_saved_rates(folder: Path) -> None:
 def test_each_by_needs_its_own_file(folder: Path) -> None:
     done = run_command(folder, "fit", "new.csv", "--by", "y", code=2)
     assert "--by is given once, and --rates-file 0 times" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rates_of_other_rows_are_refused_with_advice_that_can_be_followed(folder: Path, weighted: bool) -> None:
+    run_command(folder, "rates", "new.csv", "--validation", "val.csv", "--labels", "y", "--out", "rates.json")
+    new = pd.read_csv(folder / "new.csv").assign(w=lambda table: 1.0 + table.index % 3)
+    (new if weighted else new[:-50]).to_csv(folder / "new.csv", index=False)
+    weight = ["--weight", "w"] if weighted else []
+    call = ("adjust", "new.csv", "--columns", "healthy,ill", "--rates", "rates.json", *weight, "--out", "out.csv")
+    said = " ".join(run_command(folder, *call, code=1).stderr.split())
+    assert ("unequal weights count as fewer rows); leave --weight out, or" in said) == weighted
+    assert ("weight" in said) == weighted
+    assert "estimate the rates of these rows with baserate rates" in said

@@ -33,6 +33,7 @@ _AS_UTF_8 = (
     ". In Excel, save it again as “CSV UTF-8 (Comma delimited)”; in LibreOffice, choose the character set “Unicode "
     "(UTF-8)”"
 )
+_LABELS = "choose “labels in a column”"
 _TRAINING, _VALIDATION = "the rates in training, under More options", "choose “only a validation file”"
 
 # Advice to programmers for which the page has no option, or another one.
@@ -85,6 +86,20 @@ _ADVICE = (
         ". Give the rates the name of this column",
     ),
     (r"if these are logits", "if these are scores"),
+    (
+        r"(?<=of the batch) and pass them as labelled=(?: of br\.estimate in Python)?",
+        f" in a column of your file and {_LABELS}",
+    ),
+    (r"\bpass (?:--on-refuted|on_refuted=)\s*\S+ to leave predictions", "leave the predictions"),
+    (
+        r"\bleave (?:sample_weight=|--weight) out, or estimate the rates of these rows with .*",
+        "choose no column with weights in step 1",
+    ),
+    (
+        r"\bestimate the rates of these rows with (?:br\.estimate|baserate rates)",
+        f"{_VALIDATION} or “labels in a column”",
+    ),
+    (r", or call without_batch\(\) .*", ""),
     (r"\bis nan; (?=probabilities|logits)", "is empty or not a number; "),
 )
 _QUOTED_CODE = ("'p_*'", '"brier"', "'name of a class'", "'counts'", "'population'", "'free'", "','")  # of options
@@ -100,7 +115,7 @@ _CLASS = rf"class (?:{QUOTED}|\d+)"
 _SHARES = re.compile(
     r"(\ba rate of |\bpredictions, whose mean is |\bstated rate is |\bis stated as |\bneed a mean of (?:at least )?"
     r"|\bwhich allows at most "
-    rf"|\bmean prediction for {_CLASS} is |\bmost likely rate of {_CLASS} is |\b[Rr]ates sum to ){_NUMBER}"
+    rf"|\bmean prediction for {_CLASS} is |\bmost likely rate of {_CLASS} is |\b(?:[Rr]ates|bounds) sum to ){_NUMBER}"
 )
 _DIFFERENCES = re.compile(
     r"(\bchance alone gives (?:a difference of )?about |\btoo high by |\brates are off by up to "

@@ -64,6 +64,7 @@ _SPELLINGS = {
     Option("rates", "Rates.of_population(...)"): "--rates population:...",
     Option("old_rates", "{'name of a class': ...}"): "--old-rates NAME=...",
     Option("rates", "{'name of a class': ...}"): "--rates NAME=...",
+    Option("sample_weight"): "--weight",
     Option("to_code"): "--to python or --to javascript",
     Option("to_onnx"): "--to onnx",
     Option("to_sql"): "--to sql",

@@ -15,7 +15,7 @@ from baserate.rates.base import Rates
 from baserate.rates.ellipsoid_arguments import checked_covariance, checked_radius
 from baserate.rates.ellipsoids import Ellipsoid
 from baserate.rates.kinds import check_bounds
-from baserate.rates.sets import RateSet
+from baserate.rates.sets import EffectiveRows, RateSet
 from baserate.support.arrays import FloatArray
 from baserate.support.numbers import counted, percent
 
@@ -209,11 +209,12 @@ def check_size(own: int | None, batch_size: int | None) -> None:
     """Raise if a batch has another number of rows than the one for which rates were estimated."""
     if own is None or batch_size is None or own == batch_size:
         return
+    weighted = isinstance(batch_size, EffectiveRows)
+    note = f" (unequal weights count as fewer rows); leave {_WEIGHT}= out, or" if weighted else ";"
     raise BadRates(
         f"these rates were estimated for a batch of {counted(own, 'row')}, but are used for "
-        f"{counted(batch_size, 'row')} (unequal "
-        f"weights count as fewer rows); leave {_WEIGHT}= out, or estimate the rates of these rows with {ESTIMATE}",
-        options=[_WEIGHT, ESTIMATE],
+        f"{counted(batch_size, 'row')}{note} estimate the rates of these rows with {ESTIMATE}",
+        options=[_WEIGHT, ESTIMATE] if weighted else [ESTIMATE],
     )
 
 

@@ -23,6 +23,10 @@ ROUNDING = 1e-9
 """Rates this close to a rate set belong to it. It is ten times the default tolerance of an adjustment."""
 
 
+class EffectiveRows(int):
+    """The number of rows of equal weight that vary by chance as much as rows with unequal weights."""
+
+
 @dataclass(frozen=True, eq=False)
 class RateSet:
     """The rates of the simplex that lie in a box and in a region. The set is not empty.

@@ -12,7 +12,7 @@ from baserate.core.row_model import RowModel
 from baserate.errors import BadGroups
 from baserate.inputs.row_source import RowSource
 from baserate.rates import Rates, RatesLike, is_grouped
-from baserate.rates.sets import ROUNDING, RateSet
+from baserate.rates.sets import ROUNDING, EffectiveRows, RateSet
 from baserate.result.population_certificate import RowSample
 from baserate.result.record import Result
 from baserate.result.shift_certificate import ShiftCertificate
@@ -51,7 +51,7 @@ def certify_rows(result: Result, rows: Engine, model: RowModel, known: Rates) ->
     known.check_batch(sums.before)
     batch_size = rows.n_rows
     if known.certainty is not None and rows.weighted:  # as many rows of equal weight vary as much by chance
-        batch_size = max(int((1 + 1e-9) / float(sums.squared_weights)), 1)
+        batch_size = EffectiveRows(max(int((1 + 1e-9) / float(sums.squared_weights)), 1))
     bounds = _bounds(task, sums, rows, known.rate_set(batch_size))
     return ShiftCertificate(
         loss_reduction=bounds.least,

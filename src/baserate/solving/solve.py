@@ -17,7 +17,7 @@ from baserate.inputs.row_source import RowSource
 from baserate.inputs.validation import class_label
 from baserate.passes import choose_passes
 from baserate.rates import Rates, RatesLike
-from baserate.rates.sets import RateSet
+from baserate.rates.sets import EffectiveRows, RateSet
 from baserate.result.certificate import ActiveBound, Certificate
 from baserate.result.record import Result
 from baserate.solving.new_rows import answer_in_form, check_whole, open_new_rows
@@ -119,7 +119,7 @@ def _problem(request: Request) -> _Problem:
         return _Problem(dual, None, n_rows)
     # A weighted batch varies by chance as much as an unweighted one with fewer rows.
     survey = dual.survey()
-    effective = max(int(survey.effective_rows * (1 + 1e-9)), 1)
+    effective = EffectiveRows(max(int(survey.effective_rows * (1 + 1e-9)), 1))
     rate_set = known.rate_set(effective)
     if np.array_equal(kept_classes(rate_set, request.model.bounded), dual.model.kept_classes):
         return _Problem(Dual.of(rows, dual.passes, rate_set), survey, effective)
