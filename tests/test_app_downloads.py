@@ -36,7 +36,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # file, change
     "counts": (
         "animals.arrow",
         {},
-        entries("counts", [{"class": "cat", "low": "12"}, {"class": "dog", "low": "1 088"}]),
+        entries(
+            "counts", [{"class": "cat", "low": "12"}, {"class": "dog", "low": "1 088"}, {"class": "owl", "low": "0"}]
+        ),
     ),
     "labels of all rows": ("animals.csv", {}, entries("labels", [])),
     "labels of some rows": ("some.csv", {}, entries("labels", [])),

@@ -76,7 +76,12 @@ def text_of(kind: str, entries: dict[str, Any], **options: Any) -> Any:
         ("number", {"owl": "7"}, "owl=0.07", br.Rates.between({"owl": 0.07}, {"owl": 0.07})),
         ("range", {"owl": ("1", "3")}, "owl=0.01..0.03", br.Rates.between({"owl": 0.01}, {"owl": 0.03})),
         ("range", {"owl": ("", "3")}, "owl=0..0.03", br.Rates.between({"owl": 0.0}, {"owl": 0.03})),
-        ("counts", {"cat": "12", "dog": "88"}, "counts:cat=12,dog=88,owl=0", br.Rates.from_counts([12, 88, 0])),
+        (
+            "counts",
+            {"cat": "12", "dog": "88", "owl": "0"},
+            "counts:cat=12,dog=88,owl=0",
+            br.Rates.from_counts([12, 88, 0]),
+        ),
         ("population", {"cat": "20", "dog": "30"}, "population:cat=0.2,dog=0.3,owl=0.5", None),
     ],
 )
@@ -116,6 +121,7 @@ def test_names_that_cannot_be_typed_go_to_a_file(name: str, tmp_path: Path) -> N
         ("range", {"cat": ("30", "20")}, "lower bound is above"),
         ("number", {"cow": "20"}, "no class 'cow'"),
         ("counts", {"cat": "1,5"}, "not a number of cases"),
+        ("counts", {"cat": "12", "dog": "88"}, "'owl' has none. Enter 0 for a class that was not found"),
         ("counts", {"cat": "-3"}, "not a number of cases"),
         ("number", {"cat": "150 %"}, "'cat': 150 % is not between 0 and 100 %"),
         ("population", {"cat": "5"}, "2 are missing, such as 'dog'"),

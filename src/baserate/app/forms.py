@@ -171,10 +171,10 @@ def rates_text(
     _check_sum(kind, values, classes)
     if kind == POPULATION and not one_column:
         values = _with_last_rate(values, classes)
+    if kind == COUNTS:
+        _check_all_counted(values, classes)
     if one_column:
         return _of_one_column(kind, values, classes)
-    if kind == COUNTS:  # a class that was not found in the survey has no cases
-        values = {name: values.get(name, (Decimal(0), Decimal(0))) for name in classes}
     if not named:
         return RatesText(_prefix(kind) + ",".join(_typed(values.get(name), kind) for name in classes))
     if len(values) <= _MOST_TYPED and all(_can_be_typed(name) for name in values):
@@ -227,6 +227,16 @@ def _check_sum(kind: str, values: Mapping[str, Value], classes: tuple[str, ...])
         )
 
 
+def _check_all_counted(values: Mapping[str, Value], classes: tuple[str, ...]) -> None:
+    """Raise if a class has no count. An empty field is not a count of 0, which would give a guarantee."""
+    missing = [name for name in classes if name not in values]
+    if missing:
+        many = ", or choose “rates in a file”" if len(classes) > _MOST_TYPED else ""
+        raise BadRates(
+            f"Enter a count for every class; {missing[0]!r} has none. Enter 0 for a class that was not found{many}."
+        )
+
+
 def _with_last_rate(values: dict[str, Value], classes: tuple[str, ...]) -> dict[str, Value]:
     """The rates of all classes of a population, of which at most one may be left out."""
     missing = [name for name in classes if name not in values]
@@ -243,8 +253,6 @@ def _of_one_column(kind: str, values: Mapping[str, Value], classes: tuple[str, .
     """One number, about the second class."""
     other, own = classes
     if kind == COUNTS:
-        if len(values) < 2:
-            raise BadRates("Enter both counts: how many cases were of this class, and how many were not.")
         total = sum(value[0] or 0 for value in values.values())
         return RatesText(f"counts:{plain(values[own][0])}/{plain(Decimal(total))}")
     if own in values:
@@ -260,7 +268,7 @@ def _prefix(kind: str) -> str:
 
 def _typed(value: Value | None, kind: str) -> str:
     if value is None:
-        return "0" if kind == COUNTS else "0..1"
+        return "0..1"
     low, high = value
     if kind == RANGE and low != high:
         return f"{plain(low) or '0'}..{plain(high) or '1'}"
