@@ -212,6 +212,19 @@ def test_file_with_groups_has_a_table_that_can_be_searched(page: Any, files: Pat
     assert_same_files(names, tmp_path, made)
 
 
+def test_a_table_per_group_can_be_changed_after_the_page_was_reloaded(page: Any, files: Path) -> None:
+    open_named(page, "animals.csv")
+    choose(page, "groups")
+    page.set_input_files("[data-purpose=groups] input", str(files / "regions.csv"))
+    before = exact_headline(page)
+    page.reload()
+    choose(page, "groups")
+    assert exact_headline(page) == before
+    page.select_option(".group-choice", "south")
+    enter(page, {"cat": "50", "dog": "30", "owl": "20"})
+    assert exact_headline(page, before) != before
+
+
 def test_numbers_of_a_group_keep_their_digits_and_can_be_reset(page: Any, tmp_path: Path) -> None:
     table = "region,cat,dog,owl\nnorth,0.123456,0.5,0.376544\nsouth,0.3,0.3,0.4\neast,0.4,0.3,0.3\n"
     (tmp_path / "regions.csv").write_text(table)

@@ -154,7 +154,21 @@ def test_a_full_disk_is_a_message_and_not_an_internal_error() -> None:
     folder = PrivateFolder()
     try:
         views = Views("", Analyses(folder, ()), Jobs(folder), 10**6)
-        answer = asyncio.run(views._with_messages(upload)(SimpleNamespace()))  # type: ignore[arg-type,func-returns-value]
+        view: Any = views._with_messages(upload)
+        answer = asyncio.run(view(None))
         assert json.loads(bytes(answer.body)) == {"problem": "No space left on device: a.csv"}
     finally:
         folder.remove()
+
+
+def test_commands_of_a_file_whose_name_begins_like_an_option_can_be_run(tmp_path: Path) -> None:
+    analysis, jobs = opened(animals(), tmp_path, "-x.csv"), CommandsHere(lambda: None)
+    page = exact_answer(analysis, NUMBER, jobs, JOB)
+    assert page["commands"][0].startswith("baserate adjust ./-x.csv ")
+    folder, files = analysis.write_downloads(NUMBER, jobs, JOB)
+    assert "-x-adjusted.csv" in files
+    assert analysis.written(folder, "-x-adjusted.csv") is not None
+    run_here([page["compares"]], tmp_path)
+    animals(600, seed=1).to_csv(tmp_path / "val.csv", index=False)
+    analysis.add_file("validation", "val.csv")
+    assert exact_answer(analysis, BY_VALIDATION, jobs, JOB)["commands"][0].startswith("baserate rates ./-x.csv ")

@@ -72,6 +72,11 @@ class Settings:
     inputs: frozenset[str] = frozenset()
 
     @property
+    def argument(self) -> str:
+        """The file as the argument of a command; a name that begins like an option is written as a path."""
+        return f"./{self.name}" if self.name.startswith("-") else self.name
+
+    @property
     def out(self) -> str:
         """Name of the adjusted file."""
         return made_from(self.name, "adjusted", self.format, self.inputs)
@@ -126,7 +131,7 @@ class Settings:
 
 def adjust_command(settings: Settings) -> list[str]:
     """The command that writes the adjusted file, the shift and the report."""
-    command = ["baserate", "adjust", settings.name, *_rates(settings), *_reading(settings)]
+    command = ["baserate", "adjust", settings.argument, *_rates(settings), *_reading(settings)]
     if settings.loss != "log":
         command += ["--loss", settings.loss]
     return [*command, "--out", settings.out, "--save-shift", SHIFT, "--report", REPORT]
@@ -137,7 +142,7 @@ def estimate_command(settings: Settings) -> list[str]:
     assert settings.validation is not None
     assert settings.validation_labels is not None
     given = ["--validation", settings.validation, "--labels", settings.validation_labels]
-    return ["baserate", "rates", settings.name, *given, *_reading(settings, rows_only=True), "--out", RATES]
+    return ["baserate", "rates", settings.argument, *given, *_reading(settings, rows_only=True), "--out", RATES]
 
 
 def sql_command(settings: Settings) -> list[str]:
@@ -149,7 +154,7 @@ def compare_command(settings: Settings) -> list[str]:
     """The command that compares the procedures on labelled rows."""
     old = [] if settings.old_rates is None else ["--old-rates", settings.old_rates.text]
     labels = ["--labels", str(settings.roles.label)]
-    return ["baserate", "compare", settings.name, *labels, *_rates(settings), *old, *_reading(settings)]
+    return ["baserate", "compare", settings.argument, *labels, *_rates(settings), *old, *_reading(settings)]
 
 
 def all_commands(settings: Settings) -> list[list[str]]:

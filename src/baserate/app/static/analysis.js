@@ -69,10 +69,16 @@ class AnalysisPage {
     else if (target.name === "kind") {
       this.rates.showPanel();
       showProblem(this.problem, null);
-      this.changed();
+      this.onKind();
     } else if (target.classList.contains("group-choice")) this.groups.showGroup();
     else if (["by", "rates_kind"].includes(target.name)) this.groups.load().then(() => this.changed());
     else if (target.name) this.changed();
+  }
+
+  // After the page was reloaded, or the columns were changed, a table that was chosen before is still used.
+  onKind() {
+    if (this.rates.kind === "groups" && this.groups.place.hidden) this.groups.load().then(() => this.changed());
+    else this.changed();
   }
 
   onSlider(row, slider) {
