@@ -162,3 +162,8 @@ def test_rates_of_other_rows_are_refused_with_advice_that_can_be_followed(folder
     assert ("unequal weights count as fewer rows); leave --weight out, or" in said) == weighted
     assert ("weight" in said) == weighted
     assert "estimate the rates of these rows with baserate rates" in said
+    new.assign(g="a").to_csv(folder / "new.csv", index=False)
+    pd.DataFrame({"g": ["a"], "ill": [""]}).to_csv(folder / "g.csv", index=False)
+    if weighted:
+        by_group = run_command(folder, *call, "--by", "g", "--rates-file", "g.csv", code=1)
+        assert "unequal weights count as fewer rows" in " ".join(by_group.stderr.split())

@@ -16,7 +16,7 @@ from baserate.rates.group_conditions import group_assumptions
 from baserate.rates.group_intervals import bounds_of_groups
 from baserate.rates.group_sets import KnownGroupSets, check_range, check_sums, tightened, widened
 from baserate.rates.interface import from_json
-from baserate.rates.sets import ROUNDING, RateSet
+from baserate.rates.sets import ROUNDING, EffectiveRows, RateSet
 from baserate.rates.summary import group_summary
 from baserate.rates.table_columns import prediction_columns, spread
 from baserate.support.arrays import FloatArray, IndexArray
@@ -167,20 +167,22 @@ class GroupedRates(Rates):
         low, high = (np.concatenate([values, unknown]) for values in (self.low, self.high))
         return replace(self, labels=[*self.labels, (None,) * len(self.keys)], low=low, high=high)
 
-    def group_sets(self, sizes: Any) -> KnownGroupSets:
+    def group_sets(self, sizes: Any, *, weighted: bool = False) -> KnownGroupSets:
         """The rate set of each group; call :meth:`on` first.
 
         Parameters
         ----------
         sizes : int array of shape (G,), or None
             Number of rows of each group, for surveys and population rates; None for the population.
+        weighted : bool
+            Whether these are effective numbers of rows, because the rows have unequal weights.
         """
         low, high = self._stated(sizes)
         known = np.asarray(~((low <= 0).all(axis=1) & (high >= 1).all(axis=1)))
         low, high = tightened(low, high)
         regions = {}
         for i, rates in self.own.items():
-            one = self._own_set(rates, None if sizes is None else int(sizes[i]))
+            one = self._own_set(rates, None if sizes is None else (EffectiveRows if weighted else int)(sizes[i]))
             low[i], high[i], known[i] = one.low, one.high, True
             if one.is_curved:
                 regions[i] = one.region

@@ -116,7 +116,7 @@ def _table(known: GroupedRates, combinations: Combinations, *, weighted: bool) -
 
 
 def _margin(name: str, table: _Table) -> Margin:
-    sets = table.known.group_sets(table.batch_size)
+    sets = table.known.group_sets(table.batch_size, weighted=bool((table.batch_size != table.n_rows).any()))
     labels = GroupNames(table.known.labels)
     known = sets.known & (table.weight > 0)  # the rates of rows that do not count are no constraint
     return Margin(name, labels, sets.low, sets.high, known, sets.regions)
