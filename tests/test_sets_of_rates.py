@@ -24,7 +24,7 @@ from support import (
 )
 
 import baserate as br
-from baserate.core import newton
+from baserate.core import trust_region
 from baserate.losses import Loss
 
 ROUNDING = 1e-8
@@ -475,8 +475,8 @@ def test_bounds_on_rates_under_a_very_flat_loss_end_soon(monkeypatch: pytest.Mon
         n_steps += 1
         return step_within(*args)
 
-    step_within = newton.newton
-    monkeypatch.setattr(newton, "newton", counted)
+    step_within = trust_region.newton
+    monkeypatch.setattr(trust_region, "newton", counted)
     p = [[0.0, 0.0, 1.0], [0.9913835114924795, 0.008616488507520512, 0.0]]
     known = br.Rates.between([0.29954, 0.015488, 0.3676], [0.48917, 0.16816, 0.66004])
     with warnings.catch_warnings():
