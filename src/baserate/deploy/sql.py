@@ -38,7 +38,7 @@ def to_sql(
     write_for, names = checked_dialect(dialect), column_names(result, columns)
     others = None if keep is None else checked_names(as_names(keep, KEEP), KEEP)
     read = table_parts(table)
-    groups = shift_tables(result, unseen, shift_table, read) if isinstance(result, GroupedResult) else None
+    groups = shift_tables(result, unseen, shift_table, read, write_for) if isinstance(result, GroupedResult) else None
     check_distinct(names, others, [] if groups is None else groups.keys)
     formula = Formula.of(result, exportable=POSSIBLE) if groups is None else groups.formula
     check_sql(formula.row_map, formula.loss)

@@ -42,13 +42,19 @@ def _adapt_to_oracle(tree: Any) -> None:
     for kind in list(tree.find_all(exp.DataType)):
         if kind.this == exp.DataType.Type.DOUBLE:
             kind.replace(exp.DataType(this=exp.DataType.Type.USERDEFINED, kind="BINARY_DOUBLE"))
-    formats = {"DATE": "YYYY-MM-DD", "TIMESTAMP": "YYYY-MM-DD HH24:MI:SS"}
+    seconds = "YYYY-MM-DD HH24:MI:SS"
+    formats = {
+        "DATE": ("TO_DATE", "YYYY-MM-DD", ""),
+        "TIMESTAMP": ("TO_TIMESTAMP", seconds, ""),
+        "TIMESTAMPTZ": ("TO_TIMESTAMP_TZ", seconds, "TZH:TZM"),
+    }
     for cast in list(tree.find_all(exp.Cast)):
         name = cast.to.this.value if isinstance(cast.to.this, exp.DataType.Type) else ""
         if name in formats:
+            function, start, end = formats[name]
             fraction = ".FF" if "." in cast.this.this else ""
-            arguments = [cast.this, exp.Literal.string(f"{formats[name]}{fraction}")]
-            cast.replace(exp.Anonymous(this=f"TO_{name}", expressions=arguments))
+            arguments = [cast.this, exp.Literal.string(f"{start}{fraction}{end}")]
+            cast.replace(exp.Anonymous(this=function, expressions=arguments))
     for select in list(tree.find_all(exp.Select)):
         if not (select.args.get("from_") or select.args.get("from")):  # the name before and after version 28
             select.from_("DUAL", copy=False)

@@ -11,7 +11,8 @@ import numpy as np
 from baserate.deploy.formula import Formula
 from baserate.deploy.row_maps import Projection, Reweighting, Translation, row_map_of
 from baserate.deploy.sql_formulas import WIDEST_RANGE
-from baserate.deploy.sql_names import checked_names, identifier, literal, number, table_name, table_parts
+from baserate.deploy.sql_labels import KeyColumn
+from baserate.deploy.sql_names import checked_names, identifier, number, table_name, table_parts
 from baserate.deploy.sql_query import unused_name
 from baserate.errors import BadGroups, BadLoss, BadOption, Option
 from baserate.inputs.group_labels import Label, quoted_group
@@ -84,6 +85,7 @@ class MarginTable:
     values : array of shape (groups, k)
     default : array of shape (k,), optional
         For rows of other groups; without it, they are NULL.
+    dialect : str
     """
 
     name: str
@@ -92,17 +94,22 @@ class MarginTable:
     labels: Sequence[Label]
     values: FloatArray
     default: FloatArray | None
+    dialect: str
 
     @property
     def prefix(self) -> str:
         """The beginning of the names of the columns with numbers, with which no key begins."""
         return unused_name(_COLUMN, "\n".join(self.keys))
 
+    @property
+    def _columns(self) -> list[KeyColumn]:
+        return [KeyColumn(key, [label[i] for label in self.labels], self.dialect) for i, key in enumerate(self.keys)]
+
     def select(self) -> str:
         """The rows of the table. Not VALUES, which some databases do not have or do not let name its columns."""
-        rows = []
-        for label, values in zip(self.labels, self.values, strict=True):
-            fields = [f"{literal(value)} AS {identifier(key)}" for key, value in zip(self.keys, label, strict=True)]
+        rows, literals = [], [column.literals() for column in self._columns]
+        for i, values in enumerate(self.values):
+            fields = [f"{of[i]} AS {identifier(key)}" for key, of in zip(self.keys, literals, strict=True)]
             fields += [f"{number(value)} AS {identifier(f'{self.prefix}{j}')}" for j, value in enumerate(values)]
             rows.append(f"SELECT {', '.join(fields)}")
         if len(rows) <= _AT_ONCE:
@@ -112,7 +119,7 @@ class MarginTable:
 
     def join(self) -> str:
         """The join of the rows, whose alias is t, with the table."""
-        same = " AND ".join(f"t.{identifier(key)} = {self.alias}.{identifier(key)}" for key in self.keys)
+        same = " AND ".join(column.condition(self.alias) for column in self._columns)
         return f"LEFT JOIN {self.name} AS {self.alias} ON {same or '1 = 1'}"
 
     def number(self, j: int) -> str:
@@ -121,7 +128,9 @@ class MarginTable:
         return column if self.default is None else f"COALESCE({column}, {number(self.default[j])})"
 
 
-def shift_tables(result: GroupedResult, unseen: str, shift_table: Any, table: Sequence[str]) -> ShiftTables:
+def shift_tables(
+    result: GroupedResult, unseen: str, shift_table: Any, table: Sequence[str], dialect: str
+) -> ShiftTables:
     """The tables of a result with groups.
 
     Parameters
@@ -133,6 +142,7 @@ def shift_tables(result: GroupedResult, unseen: str, shift_table: Any, table: Se
         Name of the tables; that of a second margin ends in "_2".
     table : list of str
         The parts of the name of the table with the predictions.
+    dialect : str
     """
     if unseen not in ("null", "pooled"):
         raise BadOption(f"{_UNSEEN} must be 'null' or 'pooled', not {quoted_name(unseen)}", options=[_UNSEEN])
@@ -153,7 +163,8 @@ def shift_tables(result: GroupedResult, unseen: str, shift_table: Any, table: Se
     product = isinstance(formula.row_map, Reweighting)
     names = _names(shift_table, table, len(margins))
     tables = [
-        _table(result, i, margin, unseen, name) for i, (margin, name) in enumerate(zip(margins, names, strict=True))
+        _table(result, i, margin, unseen, name, dialect)
+        for i, (margin, name) in enumerate(zip(margins, names, strict=True))
     ]
     if product:
         _check_range(margins)
@@ -176,7 +187,7 @@ def _names(shift_table: Any, table: Sequence[str], n_margins: int) -> list[str]:
     return [table_name(name) for name in names]
 
 
-def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, name: str) -> MarginTable:
+def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, name: str, dialect: str) -> MarginTable:
     shift, labels, default = margin.centred_shift, list(margin.labels), None
     if labels and margin.keys and None in labels[-1]:  # rows that are not in the table of rates
         shift, labels, default = shift[:-1], labels[:-1], shift[-1:]
@@ -189,6 +200,7 @@ def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, nam
         labels=labels,
         values=_numbers(result, shift),
         default=None if default is None else _numbers(result, default)[0],
+        dialect=dialect,
     )
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from baserate.errors import BadOption, BadProbabilities, Option
+from baserate.errors import BadGroups, BadOption, BadProbabilities, Option
 from baserate.inputs.columns import COLUMN_LIST, as_names
 from baserate.inputs.validation import quoted, quoted_name, suggestion
 from baserate.result.record import Result
@@ -23,6 +23,14 @@ REPLACING = frozenset({"bigquery", "clickhouse", "duckdb", "snowflake"})
 
 EXCEPTING = frozenset({"databricks", "redshift"})
 """Dialects with ``SELECT * EXCEPT (...)`` only."""
+
+ZONED = frozenset({"duckdb", "postgres", "redshift", "materialize", "risingwave", "snowflake", "bigquery", "tsql"}) | {
+    *("oracle", "teradata", "trino", "presto", "athena", "dune", "spark", "spark2", "databricks")
+}
+"""Dialects with a type for a time with a time zone, or for a point in time."""
+
+_WHOLE_SECONDS = frozenset({"mysql", "doris", "starrocks"})
+"""Dialects whose type for a time has no fraction unless its digits are given."""
 
 
 def column_names(result: Result, columns: str | Sequence[Any] | None) -> list[str]:
@@ -154,17 +162,32 @@ def number(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
-def literal(value: Any) -> str:
-    """The label of a group as a literal."""
+def literal(value: Any, dialect: str = "duckdb") -> str:
+    """The label of a group as a literal for a dialect."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return repr(value)
     if isinstance(value, datetime.datetime):
-        return f"CAST('{value.isoformat(' ')}' AS TIMESTAMP)"
+        return _timestamp(value, dialect)
     if isinstance(value, datetime.date):
         return f"CAST('{value.isoformat()}' AS DATE)"
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def _timestamp(value: datetime.datetime, dialect: str) -> str:
+    if value.tzinfo is not None:
+        if dialect not in ZONED:
+            raise BadGroups(
+                f"a group is a time with a time zone, {quoted_name(value)}, but {dialect} has no type for it; convert "
+                "the column of the groups to UTC without a time zone before the adjustment"
+            )
+        # In UTC, because time zones of earlier centuries have offsets with seconds, which few databases read.
+        return f"CAST('{value.astimezone(datetime.UTC).isoformat(' ')}' AS TIMESTAMPTZ)"
+    if dialect == "sqlite":  # which stores times as text, and whose DATETIME() drops the fraction
+        return f"'{value.isoformat(' ')}'"
+    kind = "TIMESTAMP(6)" if dialect in _WHOLE_SECONDS else "TIMESTAMP"
+    return f"CAST('{value.isoformat(' ')}' AS {kind})"
 
 
 def total(terms: Sequence[str]) -> str:

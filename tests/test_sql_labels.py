@@ -1,0 +1,77 @@
+"""The labels of groups in SQL find the rows that ``apply`` finds, in every database and time zone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from deploy_support import RUN
+
+import baserate as br
+from baserate.errors import BadGroups
+
+pytest.importorskip("sqlglot")
+duckdb = pytest.importorskip("duckdb")
+
+
+def grouped(values: Any, name: str = "key") -> tuple[pd.DataFrame, br.Adjustment]:
+    """A table with groups, whose rates differ much, and its adjustment."""
+    values = pd.Series(values, name=name)
+    table = pd.DataFrame({"id": np.arange(len(values)), "p": np.linspace(0.2, 0.6, len(values)), name: values})
+    labels = list(dict.fromkeys(values))
+    rates = dict(zip(labels, np.linspace(0.1, 0.9, len(labels)), strict=True))
+    return table, br.adjust(table, br.Rates.by(name, rates), columns="p")
+
+
+def by_apply(result: br.Adjustment, table: pd.DataFrame) -> Any:
+    return result.apply(table, columns="p")["p"].to_numpy()
+
+
+HOURS = pd.date_range("2020-07-01", periods=6, freq="h")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_times_with_a_time_zone_do_not_depend_on_the_session(zone: str) -> None:
+    table, result = grouped(np.repeat(HOURS.tz_localize("Europe/Berlin"), 4))
+    with duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone='{zone}'")
+        connection.register("predictions", table)
+        query = result.to_sql(columns="p", dialect="duckdb", keep=["id"])
+        found = connection.execute(query).df().sort_values("id")["p"]
+    np.testing.assert_allclose(found, by_apply(result, table), atol=1e-12)
+
+
+@pytest.mark.parametrize("database", RUN)
+@pytest.mark.parametrize("step", ["250ms", "1h", "12h"])
+def test_times_without_a_time_zone(step: str, database: str) -> None:
+    table, result = grouped(np.repeat(pd.date_range("2020-07-01", periods=6, freq=step), 4))
+    found = RUN[database](table, result.to_sql(columns="p", dialect=database, keep=["id"]))["p"]
+    np.testing.assert_allclose(found.to_numpy(dtype=float), by_apply(result, table), atol=1e-12)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "mysql", "clickhouse", "hive"])
+def test_dialects_without_time_zones_refuse_times_with_one(dialect: str) -> None:
+    _, result = grouped(np.repeat(HOURS.tz_localize("Europe/Berlin"), 4))
+    with pytest.raises(BadGroups, match=f"but {dialect} has no type for it; convert the column of the groups to UTC"):
+        result.to_sql(columns="p", dialect=dialect, keep=["id"])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wanted"),
+    [
+        ("postgres", "CAST('2020-06-30 22:00:00+00:00' AS TIMESTAMPTZ)"),
+        ("bigquery", "CAST('2020-06-30 22:00:00+00:00' AS TIMESTAMP)"),
+        ("tsql", "CAST('2020-06-30 22:00:00+00:00' AS DATETIMEOFFSET)"),
+        ("oracle", "TO_TIMESTAMP_TZ('2020-06-30 22:00:00+00:00', 'YYYY-MM-DD HH24:MI:SSTZH:TZM')"),
+    ],
+)
+def test_times_with_a_time_zone_in_other_dialects(dialect: str, wanted: str) -> None:
+    _, result = grouped(np.repeat(HOURS.tz_localize("Europe/Berlin"), 4))
+    assert wanted in result.to_sql(columns="p", dialect=dialect, keep=["id"])
+
+
+def test_mysql_keeps_the_fraction_of_seconds() -> None:
+    _, result = grouped(np.repeat(pd.date_range("2020-07-01", periods=3, freq="250ms"), 4))
+    assert "CAST('2020-07-01 00:00:00.250000' AS DATETIME(6))" in result.to_sql(columns="p", dialect="mysql", keep=[])
