@@ -480,3 +480,19 @@ def _kill_at(number: int, running: list[subprocess.Popen[bytes]]) -> Callable[[E
                 running[0].send_signal(signal.SIGKILL)
 
     return fault
+
+
+def test_an_object_that_a_pattern_of_a_query_matches_is_not_overwritten(store: Store, s3: Any) -> None:
+    pl = pytest.importorskip("polars")
+    for i in (1, 2, 3):
+        with s3.open(f"{BUCKET}/q/{i}.parquet", "wb") as file:
+            pq.write_table(rows(30), file)
+    before = s3.cat(f"{BUCKET}/q/2.parquet")
+    options = {"aws_endpoint_url": store.url, "aws_access_key_id": "reader", "aws_secret_access_key": "secret"}
+    options |= {"aws_allow_http": "true", "aws_region": "us-east-1"}
+    for name in ("q/*.parquet", "q/"):
+        query = pl.scan_parquet(f"s3://{BUCKET}/{name}", storage_options=options)
+        with pytest.raises(BadOption, match="is also an input"):
+            br.adjust(query, RATES, columns="p_*", out=f"s3://{BUCKET}/q/2.parquet")
+        br.adjust(query, RATES, columns="p_*", out=f"s3://{BUCKET}/other.parquet")
+    assert s3.cat(f"{BUCKET}/q/2.parquet") == before

@@ -98,6 +98,11 @@ class Part(ABC):
         return (self.name,)
 
     @property
+    def files_are_known(self) -> bool:
+        """Whether no other files than :attr:`files` are read."""
+        return True
+
+    @property
     def format_specific(self) -> list[str]:
         """Names of contents other than columns, which only a file of the same format can hold."""
         return []

@@ -12,7 +12,7 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -90,8 +90,11 @@ class Destination:
     def _check_url(self, url: RemoteFile, where: Any, parts: Sequence[Part]) -> None:
         check_writable(url.joined(SUCCESS).url if self.is_folder else url.url)
         output, read = url.url.rstrip("/"), [RemoteFile(name).identity for name in _files(parts) if is_url(name)]
-        if any(f"{one}/".startswith(f"{url.identity}/") for one in read):
+        within = any(f"{one}/".startswith(f"{url.identity}/") for one in read)
+        # A query may read a folder or a pattern, which is not looked up.
+        if within or (later_remote_input(_files(parts), [output]) is not None and url.exists()):
             raise BadOption(f"{url} is also an input; write to another path, so that the input is kept")
+        self._check_files_are_known(parts, url.exists)
         if self.is_folder:
             self._check_folder(parts, _foreign_remote_content(url))
         names = [f"{output}/{part.relative_path}" for part in parts] if self.is_folder else [output]
@@ -106,10 +109,19 @@ class Destination:
             inside = any(output in (place, *place.parents) for place in places(read))
             if read.exists() and (inside or (output.is_file() and read.samefile(output))):
                 raise BadOption(f"{path} is also an input; write to another path, so that the input is kept")
+        self._check_files_are_known(parts, path.exists)
         if self.is_folder:
             self._check_folder(parts, _foreign_content(path) if path.is_dir() else None)
         names = [part.relative_path for part in parts] if self.is_folder else [""]
         self._check_later_input(later_input(where, [place / name for place in places(path) for name in names]))
+
+    def _check_files_are_known(self, parts: Sequence[Part], exists: Callable[[], bool]) -> None:
+        unknown = next((part for part in parts if exists() and not part.files_are_known), None)
+        if unknown is not None:
+            raise BadOption(
+                f"{self.path} exists, and {unknown.name} may read it, since its files are not all known; write to a "
+                "new path, or remove it first"
+            )
 
     def _check_later_input(self, problem: str | None) -> None:
         if problem is not None:

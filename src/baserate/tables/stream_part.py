@@ -43,7 +43,11 @@ class StreamPart(Part):
 
     @property
     def files(self) -> Sequence[str]:
-        return self.stream.files()
+        return self.stream.files.existing()
+
+    @property
+    def files_are_known(self) -> bool:
+        return self.stream.files.complete
 
     @property
     def n_rows(self) -> int:

@@ -7,8 +7,6 @@ the method ``__arrow_c_stream__``. Where the source is a query, only the columns
 from __future__ import annotations
 
 import contextlib
-import glob
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,17 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from baserate.errors import BadOption, BadProbabilities
-from baserate.support.remote_files import is_url
 from baserate.tables.arrow_rows import ArrowRows, is_lazy_frame, is_relation
 from baserate.tables.base import BATCH_ROWS
+from baserate.tables.query_files import QueryFiles, files_of_lazy_frame, files_of_relation
 
 _ONE_SHOT = "can be read only once, but the rows are needed in several passes"
 _INSTEAD = (
     "pass what it was made from, such as a query, br.ArrowRows(function), where the function makes a new one for each "
     "pass, or a table in memory: {how}"
 )
-_SQL_TEXT = re.compile(r"'((?:[^']|'')*)'")
-_SCAN = re.compile(r" SCAN \[(.*)\]")  # in the plan of a LazyFrame
 
 
 class Stream(ABC):
@@ -60,9 +56,10 @@ class Stream(ABC):
     def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read these columns from the beginning."""
 
-    def files(self) -> list[str]:
-        """The paths and URLs that the source reads, as far as it says so. A table or a view in a database does not."""
-        return []
+    @property
+    def files(self) -> QueryFiles:
+        """The files that the source reads, as far as they are known."""
+        return QueryFiles([], complete=True)
 
     def _failed(self, error: Exception) -> BadProbabilities:
         """The error of a database. Only the first line of its text, since others show the plan of the query."""
@@ -179,9 +176,9 @@ class RelationStream(Stream):
         with contextlib.closing(self._reader(chosen)) as reader:
             yield from reader
 
-    def files(self) -> list[str]:
-        texts = [text.replace("''", "'") for text in _SQL_TEXT.findall(self.source.sql_query())]
-        return [name for text in texts for name in ([text] if is_url(text) else glob.glob(text, recursive=True))]  # noqa: PTH207  # Path.glob refuses absolute patterns
+    @cached_property
+    def files(self) -> QueryFiles:
+        return files_of_relation(self.source)
 
     def native(self, rows: Any) -> Any:
         import duckdb
@@ -211,9 +208,9 @@ class LazyFrameStream(Stream):
         for frame in frames:
             yield from _as_arrow(frame).to_batches()
 
-    def files(self) -> list[str]:
-        plan = self.source.explain(optimized=False)
-        return [name for scan in _SCAN.findall(plan) for name in scan.split(", ")]
+    @cached_property
+    def files(self) -> QueryFiles:
+        return files_of_lazy_frame(self.source)
 
     def native(self, rows: Any) -> Any:
         import polars as pl
