@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,3 +78,42 @@ def test_times_with_a_time_zone_in_other_dialects(dialect: str, wanted: str) -> 
 def test_mysql_keeps_the_fraction_of_seconds() -> None:
     _, result = grouped(np.repeat(pd.date_range("2020-07-01", periods=3, freq="250ms"), 4))
     assert "CAST('2020-07-01 00:00:00.250000' AS DATETIME(6))" in result.to_sql(columns="p", dialect="mysql", keep=[])
+
+
+CASES = np.repeat(["a", "A", "b"], 4)
+
+
+def run_without_case(database: str, given: pd.DataFrame, query: str) -> Any:
+    """The answer of a database whose text columns are compared without case."""
+    if database == "sqlite":
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute("CREATE TABLE predictions (id INTEGER, p REAL, key TEXT COLLATE NOCASE)")
+            given.to_sql("predictions", connection, index=False, if_exists="append")
+            return pd.read_sql(query, connection).sort_values("id")["p"]
+    with duckdb.connect() as connection:
+        connection.execute("SET default_collation='nocase'")
+        connection.execute("CREATE TABLE predictions (id INTEGER, p DOUBLE, key VARCHAR COLLATE nocase)")
+        connection.execute("INSERT INTO predictions SELECT * FROM given")
+        return connection.execute(query).df().sort_values("id")["p"]
+
+
+@pytest.mark.parametrize("database", RUN)
+def test_groups_that_differ_only_in_case_do_not_repeat_rows(database: str) -> None:
+    table, result = grouped(CASES)
+    found = run_without_case(database, table, result.to_sql(columns="p", dialect=database, keep=["id"]))
+    assert len(found) == len(table)
+    np.testing.assert_allclose(found.to_numpy(), by_apply(result, table), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "labels"), [("mysql", "aA"), ("tsql", "aA"), ("mysql", ["caf\xe9", "cafe"]), ("tsql", ["a", "a "])]
+)
+def test_groups_that_a_database_does_not_distinguish_are_refused(dialect: str, labels: Sequence[str]) -> None:
+    _, result = grouped(np.repeat(list(labels), 4))
+    with pytest.raises(BadGroups, match=f"which {dialect} does not distinguish in text by default, so rows would be"):
+        result.to_sql(columns="p", dialect=dialect, keep=["id"])
+
+
+def test_accents_are_distinguished_by_sql_server() -> None:
+    _, result = grouped(np.repeat(["caf\xe9", "cafe"], 4))
+    assert "café" in result.to_sql(columns="p", dialect="tsql", keep=["id"])

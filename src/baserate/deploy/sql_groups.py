@@ -11,7 +11,7 @@ import numpy as np
 from baserate.deploy.formula import Formula
 from baserate.deploy.row_maps import Projection, Reweighting, Translation, row_map_of
 from baserate.deploy.sql_formulas import WIDEST_RANGE
-from baserate.deploy.sql_labels import KeyColumn
+from baserate.deploy.sql_labels import KeyColumn, check_case
 from baserate.deploy.sql_names import checked_names, identifier, number, table_name, table_parts
 from baserate.deploy.sql_query import unused_name
 from baserate.errors import BadGroups, BadLoss, BadOption, Option
@@ -193,6 +193,7 @@ def _table(result: GroupedResult, i: int, margin: MarginResult, unseen: str, nam
         shift, labels, default = shift[:-1], labels[:-1], shift[-1:]
     elif unseen == "pooled":
         default = margin.pooled_shift[None]
+    check_case(margin.keys, labels, dialect)
     return MarginTable(
         name=name,
         alias=f"g{i + 1}",

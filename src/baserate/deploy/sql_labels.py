@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from baserate.deploy.sql_names import identifier, literal
+from baserate.errors import BadGroups
+from baserate.inputs.group_labels import Label, quoted_group
+
+CASELESS = frozenset({"mysql", "tsql", "fabric", "teradata"})
+"""Dialects of databases that by default compare text without case."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,38 @@ class KeyColumn:
 
     def condition(self, alias: str) -> str:
         """Whether a row, whose alias is t, has the label of a row of the table of shifts."""
-        return f"t.{identifier(self.name)} = {alias}.{identifier(self.name)}"
+        row, group = f"t.{identifier(self.name)}", f"{alias}.{identifier(self.name)}"
+        same = f"{row} = {group}"
+        if not all(isinstance(label, str) for label in self.labels):
+            return same
+        if self.dialect == "sqlite":
+            return f"{same} COLLATE BINARY"
+        if self.dialect == "duckdb" and len({label.casefold() for label in self.labels}) < len(set(self.labels)):
+            return f"{same} AND HEX({row}) = HEX({group})"  # a collation cannot be written in a condition
+        return same
+
+
+def check_case(keys: Sequence[str], labels: Sequence[Label], dialect: str) -> None:
+    """Raise if a database by default takes the labels of two groups for equal, so that rows would be repeated."""
+    if dialect not in CASELESS:
+        return
+    groups: dict[Label, Label] = {}
+    for label in labels:
+        other = groups.setdefault(tuple(_as_compared(value, dialect) for value in label), label)
+        if other != label:
+            raise BadGroups(
+                f"{quoted_group(keys, other)} and {quoted_group(keys, label)} differ only in case, spaces or accents, "
+                f"which {dialect} does not distinguish in text by default, so rows would be repeated; rename one of "
+                "these groups before the adjustment"
+            )
+
+
+def _as_compared(value: Any, dialect: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    if dialect == "mysql":
+        value = "".join(c for c in unicodedata.normalize("NFKD", value) if not unicodedata.combining(c))
+    return value.casefold().rstrip()
 
 
 def _as_time(label: Any) -> Any:
