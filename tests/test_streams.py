@@ -246,6 +246,25 @@ def changing(n: int) -> br.ArrowRows:
     return br.ArrowRows(lambda: rows(n if (seed := next(seeds)) > 1 else 600, seed=seed).to_reader())
 
 
+@pytest.mark.parametrize("held", [10**9, 0])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_groups_that_change_between_two_readings_are_noticed(
+    swapped: bool, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_HELD_VALUES", held)
+    table = rows()
+    regions = table["region"].to_pylist()
+    new = regions[::-1] if swapped else ["south" if regions[0] == "north" else "north", *regions[1:]]
+    other = table.set_column(table.schema.get_field_index("region"), "region", [new])
+    readings = iter(range(100))
+    # The first four readings are those of the schema, the number of rows, the groups, and all of these columns.
+    source = br.ArrowRows(lambda: (table if next(readings) < 4 else other).to_reader())
+    out = tmp_path / "out.parquet"
+    with pytest.raises(BadProbabilities, match=r"the values of .*'region' in its 600 rows differ between two readings"):
+        br.adjust(source, KINDS_OF_RATES["groups"], columns="p_*", out=out)
+    assert not out.exists()
+
+
 P = "SELECT p_cat, p_dog, p_owl FROM predictions"
 BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     (
