@@ -130,6 +130,19 @@ def test_rows_that_apply_refuses_are_nan(loss: Any, dtype: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
+def test_one_invalid_row_does_not_make_the_others_fail_for_a_matrix_that_is_not_diagonal(
+    from_logits: bool, tmp_path: Path
+) -> None:
+    result = fitted(br.losses.Quadratic(MATRIX), 4, from_logits=from_logits)
+    result.to_onnx(tmp_path / "shift.onnx", dtype="float64")
+    valid = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
+    invalid = [[np.nan, 0.5, 0.25, 0.25], [np.inf, 0.5, 0.5, 0.0], [-np.inf] * 4]
+    [found] = run(tmp_path / "shift.onnx", np.vstack([invalid, valid]))
+    assert np.isnan(found[:3]).all()
+    assert np.abs(found[3:] - result.apply(valid)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
 def test_nan_in_one_column_stays_nan(from_logits: bool, tmp_path: Path) -> None:
     br.adjust([0.1, 0.4, 0.7], 0.2, from_logits=from_logits).to_onnx(tmp_path / "shift.onnx")
     [found] = run(tmp_path / "shift.onnx", np.array([np.nan, 0.0, 0.5, 1.0], dtype=np.float32))

@@ -75,7 +75,10 @@ def add_rows(nodes: Nodes, formula: Formula, rows: str, dtype: str) -> str:
             valid = nodes("And", valid, nodes("LessOrEqual", value, 1.0 + LARGEST_EXCESS))
         value = two_columns(nodes, value, from_logits=formula.from_logits)
     valid = nodes("And", valid, can_be_adjusted(nodes, formula, value))
-    value = nodes("Where", valid, add_formula(nodes, formula, value), np.nan)
+    # Other rows are adjusted as a row of equal entries, because a formula may compute positions from the values.
+    equal = np.full((1, formula.n_classes), 0.0 if formula.from_logits else 1.0 / formula.n_classes)
+    adjusted = add_formula(nodes, formula, nodes("Where", valid, value, equal))
+    value = nodes("Where", valid, adjusted, np.nan)
     if formula.one_column:
         value = nodes.along("Squeeze", nodes.columns(value, [1]))
     if dtype == "float64":
