@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from baserate.errors import BadOption
 from baserate.support import atomic_files
@@ -36,8 +36,20 @@ def location(path: PathLike) -> Path | RemoteFile:
     if _BROKEN_URL.match(text):
         raise BadOption(f"{text} is a URL with one slash; pass it as a string, because pathlib.Path merges its slashes")
     if text.startswith(("file://", "local://")):
-        return Path(unquote(urlsplit(text).path))
+        return _local_path(text)
     return Path(path)
+
+
+def _local_path(url: str) -> Path:
+    """The path of a ``file://`` URL. Not that of urlsplit, which ends at ``#`` and ``?``, and leaves out the host."""
+    protocol, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if host.lower() not in ("", "localhost") or not slash:
+        raise BadOption(
+            f"{url} names a file of the machine {host!r}; for a file of this one, write three slashes and "
+            f"the whole path, such as {protocol}:///folder/name"
+        )
+    return Path(unquote(f"/{path}"))
 
 
 def read_bytes(path: PathLike) -> bytes:
