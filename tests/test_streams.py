@@ -170,6 +170,30 @@ def test_other_columns_of_a_lazyframe_keep_their_types() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["", "*", "^p.*$", "p"])
+def test_every_column_name_of_a_lazyframe_is_a_name(name: str) -> None:
+    p = np.linspace(0.1, 0.7, 20)
+    lazy = pl.LazyFrame({name: p, "plan": range(20)})
+    result = br.adjust(lazy, 0.3, columns=[name])
+    expected = br.adjust(p, 0.3).probs
+    assert result.frame.collect().columns == [name, "plan"]
+    for lazily in (result.frame.select(pl.selectors.exclude("plan")), result.probs, result.apply(lazy, columns=[name])):
+        found = lazily.collect()
+        assert found.columns == [name]
+        np.testing.assert_allclose(found.to_series().to_numpy(), expected, atol=1e-12)
+
+
+def test_a_bad_row_of_a_lazy_step_has_no_number() -> None:
+    bad = [False]
+    lazy = pl.LazyFrame({"p": np.linspace(0.1, 0.7, 200_000)}).map_batches(
+        lambda frame: frame.with_columns(p=pl.lit(float("nan"))) if bad[0] else frame, schema={"p": pl.Float64}
+    )
+    frame = br.adjust(lazy, 0.3, columns="p").frame
+    bad[0] = True
+    with pytest.raises(BadProbabilities, match=r"^a row of the LazyFrame is nan"):
+        frame.collect()
+
+
 def test_apply_certify_and_what_if_accept_streams() -> None:
     table = rows()
     fitted = adjusted_in_memory(table, RATES)

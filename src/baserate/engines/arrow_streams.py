@@ -161,8 +161,10 @@ class AdjustedRows(LazyAnswer):
         return reader.__arrow_c_stream__(requested_schema)
 
     def adjust(self, rows: pa.Table) -> pa.Table:
-        """The adjusted columns of some rows that have the columns :attr:`needed`."""
-        return self._engine.adjusted(rows, self._task, self.adjusted_schema, 0)
+        """The adjusted columns of some rows that have the columns :attr:`needed`, and are anywhere in the stream."""
+        from baserate.tables import UNNUMBERED
+
+        return self._engine.adjusted(rows, self._task, self.adjusted_schema, UNNUMBERED)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         start = 0

@@ -165,6 +165,10 @@ class Table:
         return FileNaming(column_names, tuple(part.name for part in self.parts), tuple(self.starts))
 
 
+UNNUMBERED = -(1 << 62)
+"""Number of the first of some rows whose place in their file is not known, so that messages name no number."""
+
+
 @dataclass(frozen=True)
 class FileNaming(Naming):
     """Names rows by file and by their number within the file, counted from 0."""
@@ -173,6 +177,8 @@ class FileNaming(Naming):
     starts: tuple[int, ...] = ()
 
     def row(self, i: int) -> str:
+        if i < 0:
+            return f"a row of {self.files[0]}"
         number = max(j for j, start in enumerate(self.starts[:-1]) if start <= i)
         return f"row {i - self.starts[number]} of {self.files[number]}"
 

@@ -204,7 +204,7 @@ class LazyFrameStream(Stream):
             raise self._failed(error) from error
 
     def _open(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        frames = self.source.select(list(columns)).collect_batches(chunk_size=BATCH_ROWS, lazy=True)
+        frames = _selected(self.source, columns).collect_batches(chunk_size=BATCH_ROWS, lazy=True)
         for frame in frames:
             yield from _as_arrow(frame).to_batches()
 
@@ -215,15 +215,28 @@ class LazyFrameStream(Stream):
     def native(self, rows: Any) -> Any:
         import polars as pl
 
-        schema = self.source.collect_schema() | pl.from_arrow(rows.adjusted_schema.empty_table()).schema
+        names = rows.adjusted_schema.names
+
+        def named(table: pa.Table) -> dict[str, Any]:
+            # By their names in baserate, because polars gives a column without a name another one.
+            return dict(zip(names, pl.from_arrow(table).get_columns(), strict=True))
 
         def adjust(frame: Any) -> Any:
-            new = pl.from_arrow(rows.adjust(_as_arrow(frame.select(rows.needed))))
-            return frame.with_columns(new.get_columns())
+            new = named(rows.adjust(_as_arrow(_selected(frame, rows.needed))))
+            return frame.with_columns(column.alias(name) for name, column in new.items())
 
-        chosen = self.source if rows.names is None else self.source.select(rows.needed)
-        lazy = chosen.map_batches(adjust, schema=schema if rows.names is None else None, streamable=True)
-        return lazy if rows.names is None else lazy.select(rows.names)
+        types = {name: column.dtype for name, column in named(rows.adjusted_schema.empty_table()).items()}
+        chosen = self.source if rows.names is None else _selected(self.source, rows.needed)
+        schema = self.source.collect_schema() | types if rows.names is None else None
+        lazy = chosen.map_batches(adjust, schema=schema, streamable=True)
+        return lazy if rows.names is None else _selected(lazy, rows.names)
+
+
+def _selected(frame: Any, names: Sequence[str]) -> Any:
+    """Some columns of a dataframe or LazyFrame of polars, whose ``select`` takes "*" and "^...$" for patterns."""
+    import polars.selectors as cs
+
+    return frame.select(cs.by_name(*names)) if names else frame.select([])
 
 
 def _as_arrow(frame: Any) -> pa.Table:
