@@ -759,3 +759,21 @@ def test_an_adjustment_fitted_on_a_file_applies_to_a_dataframe(tmp_path: Path) -
     result = br.adjust(write(rows, tmp_path / "in.csv"), RATES)
     out = result.apply(rows.select(COLUMNS).to_pandas())
     np.testing.assert_allclose(out.to_numpy(), br.adjust(matrix(rows), list(RATES.values())).probs, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("Int64", None), ("boolean", None), ("int8", None), ("Float32", "float64"), ("float64", "float32")],
+)
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_pandas_reads_the_adjusted_types(kind: str, dtype: Any, suffix: str, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    yes = pd.Series([0, 1, 1, 0, 1, 1]).astype(kind)
+    no = 1 - yes if kind != "boolean" else ~yes
+    given = pd.DataFrame({"id": pd.Series(range(6), dtype="Int16"), "p_no": no, "p_yes": yes})
+    write(pa.Table.from_pandas(given), tmp_path / f"in.{suffix}")
+    out, rates = tmp_path / f"out.{suffix}", {"no": 0.5, "yes": 0.5}
+    br.adjust(tmp_path / f"in.{suffix}", rates, columns="p_*", loss="brier", out=out, dtype=dtype)
+    found = pd.read_parquet(out) if suffix == "parquet" else pd.read_feather(out)
+    assert found.dtypes.astype(str).to_dict() == {"id": "Int16", **dict.fromkeys(["p_no", "p_yes"], dtype or "float64")}
+    assert found["p_yes"].mean() == pytest.approx(0.5)

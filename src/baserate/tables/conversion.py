@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,7 +142,24 @@ def _with_floats(schema: pa.Schema, columns: Columns, dtype: np.dtype[Any] | Non
         return field.with_type(pa.from_numpy_dtype(kept))
 
     fields = [adjusted(field) if field.name in names else field for field in schema]
-    return pa.schema(fields, metadata=schema.metadata)
+    changed = {new.name: new.type for new, old in zip(fields, schema, strict=True) if new.type != old.type}
+    return pa.schema(fields, metadata=_with_pandas_types(schema.metadata, changed))
+
+
+def _with_pandas_types(metadata: Any, changed: Mapping[str, pa.DataType]) -> Any:
+    """The metadata of a schema, in which the types that pandas will restore are those of the changed columns."""
+    if not changed or b"pandas" not in (metadata or {}):
+        return metadata
+    try:
+        stored = json.loads(metadata[b"pandas"])
+        for column in stored["columns"]:
+            kind = changed.get(column.get("field_name", column["name"]))
+            if kind is not None:
+                name = str(np.dtype(kind.to_pandas_dtype()))
+                column |= {"pandas_type": name, "numpy_type": name, "metadata": None}
+    except (ValueError, LookupError, TypeError, AttributeError):  # of another program; pandas cannot read it either
+        return metadata
+    return {**metadata, b"pandas": json.dumps(stored).encode()}
 
 
 def _with_partition(schema: pa.Schema, parts: list[Part]) -> pa.Schema:
