@@ -117,3 +117,36 @@ def test_groups_that_a_database_does_not_distinguish_are_refused(dialect: str, l
 def test_accents_are_distinguished_by_sql_server() -> None:
     _, result = grouped(np.repeat(["caf\xe9", "cafe"], 4))
     assert "café" in result.to_sql(columns="p", dialect="tsql", keep=["id"])
+
+
+@pytest.mark.parametrize("database", RUN)
+@pytest.mark.parametrize("unseen", ["null", "pooled"])
+def test_spaces_around_text_are_ignored_as_by_apply(unseen: Any, database: str) -> None:
+    table, result = grouped(np.repeat(["north", "south ", "east west"], 4))
+    padded = table.assign(key=np.tile([" north", "south", "east west  "], 4))
+    query = result.to_sql(columns="p", dialect=database, keep=["id"], unseen=unseen)
+    for rows in (table, padded):
+        found = RUN[database](rows, query)["p"].to_numpy(dtype=float)
+        np.testing.assert_allclose(found, by_apply(result, rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("database", RUN)
+def test_groups_that_differ_only_in_spaces_stay_apart(database: str) -> None:
+    table, result = grouped(np.repeat(["x", "x ", "y"], 4))
+    found = RUN[database](table, result.to_sql(columns="p", dialect=database, keep=["id"]))["p"].to_numpy(dtype=float)
+    np.testing.assert_allclose(found, by_apply(result, table), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [
+        (["1", "2"], [1, 2]),
+        (["2026-01-02", "2026-01-03"], pd.to_datetime(["2026-01-02", "2026-01-03"])),
+        (["True", "False"], [True, False]),
+    ],
+)
+def test_labels_that_are_texts_of_other_types_find_columns_of_these_types(labels: list[str], values: Any) -> None:
+    table, result = grouped(np.repeat(labels, 4))
+    typed = table.assign(key=np.repeat(values, 4))
+    found = RUN["duckdb"](typed, result.to_sql(columns="p", keep=["id"]))["p"].to_numpy(dtype=float)
+    np.testing.assert_allclose(found, by_apply(result, table), atol=1e-12)
