@@ -777,3 +777,24 @@ def test_pandas_reads_the_adjusted_types(kind: str, dtype: Any, suffix: str, tmp
     found = pd.read_parquet(out) if suffix == "parquet" else pd.read_feather(out)
     assert found.dtypes.astype(str).to_dict() == {"id": "Int16", **dict.fromkeys(["p_no", "p_yes"], dtype or "float64")}
     assert found["p_yes"].mean() == pytest.approx(0.5)
+
+
+def test_an_empty_line_of_a_file_with_one_column_is_a_missing_value(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    for text, row in (("p\n0.7\n\n0.3\n", 1), ("p\r\n\r\n0.7\r\n", 0), ("p\n" + "0.7\n" * 300_000 + "\n0.3", 300_000)):
+        path.write_bytes(text.encode())
+        with pytest.raises(BadProbabilities, match=rf"row {row} of .*in.csv is nan; probabilities must"):
+            br.adjust(path, 0.4, columns="p", out=tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("new_line", ["\n", "\r\n"])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_empty_lines_at_the_ends_of_a_file_with_one_column_are_no_rows(
+    new_line: str, suffix: str, tmp_path: Path
+) -> None:
+    path, open_file = tmp_path / f"in.{suffix}", gzip.open if suffix == "csv.gz" else open
+    for before, after, n_rows in (("", "", 2), ("\n\n", "\n", 2), ("", "\n" * 5, 2), ("\n", "\n" * 200_000, 100_000)):
+        text = f"{before}p\n" + "\n".join(["0.7", "0.3"] * (n_rows // 2)) + after
+        with open_file(path, "wb") as file:
+            file.write(text.replace("\n", new_line).encode())
+        assert br.adjust(path, 0.4, columns="p", out=tmp_path / "out.csv").n_rows == n_rows

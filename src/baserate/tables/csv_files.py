@@ -24,6 +24,7 @@ from baserate.support.spool import Spool
 from baserate.tables.arrow_files import ArrowPart
 from baserate.tables.base import Format, OutputFile, Part, Piece, Source, Writer, name_file_in_errors
 from baserate.tables.dialect import Dialect
+from baserate.tables.text_files import WithoutEmptyEnds
 
 _DECIMAL_COMMA = Option("decimal", "','")
 _DECIMAL_COMMA_NUMBER = re.compile(r"(?<![0-9,])[0-9]+,[0-9]+(?![0-9,])")
@@ -149,11 +150,14 @@ class CsvPart(Part):
     def _parse(self, numeric: Sequence[str]) -> Any:
         names = getattr(self, "schema", pa.schema([])).names  # There is no schema yet while the header is read.
         types = {name: pa.float64() if name in numeric else pa.binary() for name in names}
+        one_column = len(names) == 1  # in which an empty line is a missing value, except at the end
         try:
             return pcsv.open_csv(
-                self._open(),
+                WithoutEmptyEnds(self._open()) if one_column else self._open(),
                 pcsv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-                pcsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                pcsv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=not one_column
+                ),
                 pcsv.ConvertOptions(column_types=types, decimal_point=self._dialect.decimal, strings_can_be_null=False),
             )
         except pa.ArrowInvalid as error:
