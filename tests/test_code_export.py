@@ -97,6 +97,30 @@ def test_javascript_gives_what_apply_gives(tmp_path: Path) -> None:
         assert not result.model.loss.pins_zeros or (answer[wanted > 0] > 0).all(), result.loss
 
 
+def test_functions_pass_their_own_check_if_adjusted_values_are_large(tmp_path: Path) -> None:
+    p = np.vstack([np.eye(3), np.random.default_rng(17).dirichlet([3, 2, 1], 100)])
+    result = br.adjust(p, [0.2, 0.3, 0.5], loss="spherical", bounded=False)
+    assert np.abs(result.probs).max() > 20
+    (tmp_path / "adjust.py").write_text(result.to_code("python"))
+    subprocess.run([sys.executable, tmp_path / "adjust.py"], check=True)
+    (tmp_path / "adjust.js").write_text(result.to_code("javascript"))
+    if NODE is not None:
+        subprocess.run([NODE, tmp_path / "adjust.js"], check=True)
+
+
+@pytest.mark.parametrize("wrong", ["1e-8", "float('nan')"])
+def test_check_of_a_function_fails_for_wrong_values(wrong: str) -> None:
+    code = fitted("brier", 3).to_code("python")
+    lines = code.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("    [[") and "], [" in line)
+    row, wanted = eval(lines[at].strip().rstrip(","))
+    lines[at] = f"    [{row}, [{wanted[0]} + {wrong}, *{wanted[1:]}]],"
+    found: dict[str, Any] = {"__name__": "adjust"}
+    exec("\n".join(lines), found)
+    with pytest.raises(AssertionError):
+        found["check"]()
+
+
 def invalid_rows() -> list[tuple[br.Adjustment, Any]]:
     """Adjustments, and rows that apply refuses and so do the functions."""
     nan = float("nan")

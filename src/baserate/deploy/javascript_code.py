@@ -15,7 +15,7 @@ function check() {
     const found = adjust(row);
     const pairs = Array.isArray(wanted) ? wanted.map((value, j) => [found[j], value]) : [[found, wanted]];
     for (const [a, b] of pairs) {
-      if (!(Math.abs(a - b) < 1e-12)) throw new Error(JSON.stringify({row, found, wanted}));
+      if (!(Math.abs(a - b) <= 1e-10 * Math.max(1, Math.abs(b)))) throw new Error(JSON.stringify({row, found, wanted}));
     }
   }
 }

@@ -14,7 +14,7 @@ def check():
     for row, wanted in TESTS:
         found = adjust(row)
         pairs = zip(found, wanted) if isinstance(wanted, list) else [(found, wanted)]
-        if not all(abs(a - b) < 1e-12 for a, b in pairs):
+        if not all(abs(a - b) <= 1e-10 * max(1.0, abs(b)) for a, b in pairs):
             raise AssertionError((row, found, wanted))
 
 
