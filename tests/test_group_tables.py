@@ -350,3 +350,17 @@ def test_many_key_columns_do_not_overflow() -> None:
     whole, at = Combinations.of(range(8), columns, 200, None)
     assert len(whole.codes) == 200
     np.testing.assert_array_equal(CombinationIndex.of(whole).find(columns, 200), at)
+
+
+@pytest.mark.parametrize("kind", ["timestamps", "datetime64", "Series", "bytes"])
+def test_a_mapping_in_which_two_keys_are_one_group_is_refused(kind: str) -> None:
+    times = [pd.Timestamp(f"2026-01-01 10:00:00.00000000{i}") for i in (1, 2)]
+    table: Any = {
+        "timestamps": dict(zip(times, [0.1, 0.4], strict=True)),
+        "datetime64": {time.to_numpy(): 0.1 * i for i, time in enumerate(times, 1)},
+        "Series": pd.Series([0.1, 0.4], index=times),
+        "bytes": {b"a": 0.1, "a": 0.4},
+    }[kind]
+    advice = "give each group once" if kind == "bytes" else "times must differ by microseconds"
+    with pytest.raises(BadRates, match=f"the rates by 'time' have one group more than once, as .*, .*; {advice}"):
+        br.Rates.by("time", table)

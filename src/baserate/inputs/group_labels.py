@@ -24,7 +24,11 @@ def plain_label(value: Any) -> Any:
         value = value.item()
     if isinstance(value, datetime.datetime):
         # The missing time of pandas is a datetime that does not equal itself.
-        return _date(value.to_pydatetime() if hasattr(value, "to_pydatetime") else value) if value == value else None
+        return (
+            _date(value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value)
+            if value == value
+            else None
+        )
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, bytes):

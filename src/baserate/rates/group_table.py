@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -104,6 +106,7 @@ def _of_mapping(keys: tuple[Any, ...], table: Mapping[Any, Any]) -> GroupTable:
     if not table:
         raise BadRates(f"the table of rates by {quoted(keys)} is empty")
     labels = [_as_label(keys, label) for label in table]
+    _check_distinct(keys, labels, list(table))
     values = [None if _is_missing(value) else value for value in table.values()]
     own = {i: value for i, value in enumerate(values) if isinstance(value, Rates)}
     rest = {i: value for i, value in enumerate(values) if value is not None and i not in own}
@@ -119,6 +122,19 @@ def _of_mapping(keys: tuple[Any, ...], table: Mapping[Any, Any]) -> GroupTable:
             low[i], high[i] = _bounds(value, f"the rate of {quoted_group(keys, labels[i])}")
         return GroupTable(labels, None, low, high, own=own, is_one_number=True)
     return _of_rows(keys, labels, rest)._replace(own=own)
+
+
+def _check_distinct(keys: tuple[Any, ...], labels: Sequence[Label], given: Sequence[Any]) -> None:
+    """Raise if two keys of a mapping are one group, such as times that differ by nanoseconds."""
+    repeated = next((label for label, times in Counter(labels).items() if times > 1), None)
+    if repeated is None:
+        return
+    same = [name for name, label in zip(given, labels, strict=True) if label == repeated]
+    is_time = any(isinstance(value, datetime.date) for value in repeated)
+    raise BadRates(
+        f"the rates by {quoted(keys)} have one group more than once, as {quoted(same)}; "
+        f"{'times must differ by microseconds' if is_time else 'give each group once'}"
+    )
 
 
 def _of_rows(keys: tuple[Any, ...], labels: list[Label], rows: Mapping[int, Any]) -> GroupTable:
