@@ -44,7 +44,7 @@ class GroupRates:
         by : str
         classes : tuple of str
         rate_alone : bool
-            Whether it is known to which of two classes a column "rate" belongs.
+            Whether it is known of which class a column "rate" is, if there are two classes.
         """
         try:
             lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
