@@ -165,8 +165,8 @@ CALLS: tuple[BadCall, ...] = (
     ),
     BadCall(
         "br.adjust(p[:50], rates)",
-        "BadRates: these rates were estimated for a batch of 900 rows, but are used for 50 rows (unequal weights "
-        "count as fewer rows); leave sample_weight= out, or estimate the rates of these rows with br.estimate",
+        "BadRates: these rates were estimated for a batch of 900 rows, but are used for 50 rows; "
+        "estimate the rates of these rows with br.estimate",
     ),
     BadCall(
         "br.adjust(blurred, rates)",
