@@ -123,6 +123,23 @@ def test_no_matrix_is_computed_with_more_than_5000_classes(monkeypatch: pytest.M
         assert br.adjust(p, rates, normalize=True).converged
 
 
+@pytest.mark.parametrize("loss", ["log", "brier"])
+@pytest.mark.parametrize("n", [2, 20, 300])
+def test_rates_within_bounds_are_found_with_fewer_rows_than_classes(loss: str, n: int) -> None:
+    k = 300
+    p, rates = predictions(n, k, 21, 4.0), class_rates(k, 22)
+    for width in (0.01, 0.2):
+        assert br.adjust(p, br.Rates.between((1 - width) * rates, (1 + width) * rates), loss=loss).converged
+
+
+def test_a_search_by_products_ends_after_the_stated_number_of_passes() -> None:
+    k = 6000
+    p, rates = predictions(20, k, 23, 3.0), class_rates(k, 24)
+    with pytest.warns(br.errors.NotConvergedWarning, match="stopped after"):
+        result = br.adjust(p, br.Rates.between(0.8 * rates, 1.2 * rates), loss="brier", max_passes=60)
+    assert result.n_passes <= 63  # with the passes that check and write the rows
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 def test_no_search_and_a_search_within_bounds_allocate_no_matrix(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASERATE_KERNELS", "off")  # compiling them takes longer while memory is traced

@@ -39,6 +39,10 @@ _MOST_PRODUCTS = 100  # For one solution.
 _TRIES = 12  # Dampings that are tried for one step.
 
 
+class _NoPassesLeft(Exception):
+    """A step would need more passes than may be used. The search ends at its best point."""
+
+
 class DampedSteps(Steps):
     """Steps by conjugate gradients, with a damping that follows from the success of the last step."""
 
@@ -58,12 +62,17 @@ class DampedSteps(Steps):
 
         def multiply(v: FloatArray) -> FloatArray:
             nonlocal n_products
+            if n_products >= most_passes:
+                raise _NoPassesLeft
             n_products += 1
             return np.asarray(point.curvature @ v)
 
         there = replace(point, curvature=ProductCurvature(point.curvature.diagonal(), multiply))
         for _ in range(_TRIES):
-            step, bend = self._step(there, max(most_passes - n_products, 1))
+            try:
+                step, bend = self._step(there, max(most_passes - n_products, 1))
+            except _NoPassesLeft:
+                return Proposal(point.shift, 0.0, n_products)
             new = point.shift + step
             predicted = predicted_gain(point, self._rate_set, new, bend)
             if (self.length(step) <= OVERSHOOT * self._radius and predicted > 0) or not step.any():
