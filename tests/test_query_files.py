@@ -97,7 +97,9 @@ def test_tables_in_a_database_do_not_prevent_output_to_a_file_that_exists() -> N
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT * FROM 'q/1.parquet'")
     for query in (connection.sql("SELECT * FROM t WHERE region <> 'q'"), pl.read_parquet("q/1.parquet").lazy()):
+        pq.write_table(rows(10), "q/3.parquet")
         adjust(query, "q/3.parquet")
+        assert pq.read_table("q/3.parquet")["id"].to_pylist() == pq.read_table("q/1.parquet")["id"].to_pylist()
 
 
 def test_no_file_is_overwritten_if_the_query_reads_an_open_file() -> None:
