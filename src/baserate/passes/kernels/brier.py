@@ -125,7 +125,7 @@ def brier_pass(raw, weights, half, _, keep, smoothing, tolerance, todo, before, 
             sum_a = 0.0
             for r in range(LANES):
                 v = x[j, r] + theta[r]
-                v *= total[r] * (1.0 if v > 0.0 else 0.0)
+                v = abs(v) * total[r] * (1.0 if v > 0.0 else 0.0)  # not v * 0.0, which may be -0.0
                 a[j, r] = v
                 sum_a += w[r] * v
                 least[r] += v * (2.0 * x[j, r] - v)
