@@ -20,6 +20,7 @@ from baserate.passes import choose_passes
 from baserate.passes.choice import kernels_for_batches
 from baserate.passes.numba_passes import LARGE_VALUES, NumbaPasses
 from baserate.passes.numpy_passes import NumpyPasses
+from baserate.support.answer_types import AnswerTypes
 
 KERNEL_LOSSES = [br.losses.Log(), br.losses.Brier()]
 CLASSES = [2, 3, 4, 7, 90, 256, 257]
@@ -38,11 +39,26 @@ def random_block(n: int, k: int, seed: int, *, zeros: float = 0.0, scratch: bool
     return Block(p, weights, 0, np.empty_like(p) if scratch else None)
 
 
-def passes_of(kernels: str, loss: Loss, k: int, keep: Any = None, **reading: Any) -> RowPasses:
-    model = RowModel(loss, True, k, np.arange(k) if keep is None else np.asarray(keep), Reading(**reading))
+def passes_of(kernels: str, loss: Loss, k: int, keep: Any = None, answer: str = "float64", **reading: Any) -> RowPasses:
+    kept, types = np.arange(k) if keep is None else np.asarray(keep), AnswerTypes.of_array(np.dtype(answer))
+    model = RowModel(loss, True, k, kept, Reading(**reading), answer_types=types)
     passes = choose_passes(model, MemoryEngine(np.full((2, k), 1 / k), None), kernels)
     assert isinstance(passes, NumbaPasses if kernels == "always" else NumpyPasses)
     return passes
+
+
+class NoFallback:
+    """Stands for the NumPy passes of kernels that must compute a block themselves."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the kernels left {name} to NumPy")
+
+
+def kernels_alone(loss: Loss, k: int, keep: Any = None, answer: str = "float64", **reading: Any) -> NumbaPasses:
+    """Kernels that cannot leave a block to NumPy, which would hide what they cannot compute."""
+    passes = passes_of("always", loss, k, keep, answer, **reading)
+    assert isinstance(passes, NumbaPasses)
+    return dataclasses.replace(passes, fallback=NoFallback())  # type: ignore[arg-type]  # on purpose
 
 
 def random_shift(k: int, seed: int, size: float = 0.5) -> Array:
@@ -131,7 +147,7 @@ def test_dual_points_that_the_survey_kept_are_used_by_later_passes() -> None:
 @pytest.mark.parametrize("n", SIZES)
 def test_kernels_compute_the_dual_sums_of_numpy(loss: Loss, k: int, n: int) -> None:
     block, shift = random_block(n, k, seed=n + k), random_shift(k, n, size=0.5 if loss == br.losses.Log() else 0.2)
-    fast, plain = passes_of("always", loss, k), passes_of("off", loss, k)
+    fast, plain = kernels_alone(loss, k), passes_of("off", loss, k)
     assert_same_sums(fast.reduce(block, shift), plain.reduce(block, shift))
     assert fast.reduce(block, shift, curvature=False).curvature.shape == (0, 0)
     first = fast.first(block, shift)
@@ -144,7 +160,7 @@ def test_kernels_compute_the_dual_sums_of_numpy(loss: Loss, k: int, n: int) -> N
 @pytest.mark.parametrize("zeros", [0.0, 0.2])
 def test_kernels_survey_a_block_like_numpy(loss: Loss, k: int, n: int, zeros: float) -> None:
     block = random_block(n, k, seed=n * k, zeros=zeros)
-    fast, plain = passes_of("always", loss, k).survey(block), passes_of("off", loss, k).survey(block)
+    fast, plain = kernels_alone(loss, k).survey(block), passes_of("off", loss, k).survey(block)
     np.testing.assert_allclose(fast.mean, plain.mean, rtol=1e-13)
     np.testing.assert_allclose(fast.offset, plain.offset, rtol=1e-13, atol=1e-14)
     assert float(fast.zeros) == float(plain.zeros)
@@ -162,7 +178,7 @@ def test_kernels_survey_a_block_like_numpy(loss: Loss, k: int, n: int, zeros: fl
 @pytest.mark.parametrize("n", SIZES)
 def test_kernels_write_the_rows_of_numpy(loss: Loss, k: int, n: int) -> None:
     block, shift = random_block(n, k, seed=n + k), random_shift(k, k, size=0.3)
-    fast, plain = passes_of("always", loss, k), passes_of("off", loss, k)
+    fast, plain = kernels_alone(loss, k), passes_of("off", loss, k)
     ours, theirs = fast.write(block, shift), plain.write(block, shift)
     np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-13, atol=1e-15)
     assert_same_sums(ours.sums, theirs.sums)
@@ -173,10 +189,33 @@ def test_kernels_write_the_rows_of_numpy(loss: Loss, k: int, n: int) -> None:
 
 
 @with_kernel
+@pytest.mark.parametrize("k", [3, 60, 257])
+@pytest.mark.parametrize("size", [1e-6, 0.3])
+@pytest.mark.parametrize("smallest", [0.0, 3.3e-42])
+def test_kernels_round_rows_to_float32_like_numpy(loss: Loss, k: int, size: float, smallest: float) -> None:
+    block, shift = random_block(130, k, seed=k, zeros=0.1), random_shift(k, k, size=size)
+    block.rows[::7, 0] = smallest
+    block.rows[:] /= block.rows.sum(axis=1, keepdims=True)
+    fast, plain = kernels_alone(loss, k, answer="float32"), passes_of("off", loss, k, answer="float32")
+    ours, theirs = fast.write(block, shift), plain.write(block, shift)
+    assert ours.rows.dtype == np.float32
+    np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1.2e-7)
+    assert not np.signbit(ours.rows).any()  # no -0.0
+    if smallest and loss.pins_zeros:  # numbers below the normal ones are rounded up, which kernels do not make use of
+        assert theirs.sums.shortfall <= ours.sums.shortfall <= 1.1 * theirs.sums.shortfall
+        theirs = theirs._replace(sums=theirs.sums._replace(shortfall=ours.sums.shortfall))
+    assert_same_sums(ours.sums, theirs.sums)
+    assert float(ours.sums.shortfall) > 1e-9  # rounded rows do not belong to the shift
+    exact = kernels_alone(loss, k).write(block, shift).sums
+    assert float(exact.shortfall) == 0
+    np.testing.assert_allclose(ours.sums.exact_mean, exact.mean, rtol=1e-14)
+
+
+@with_kernel
 @pytest.mark.parametrize("n", [1, 64, 130])
 def test_kernels_leave_out_classes_like_numpy(loss: Loss, n: int) -> None:
     block, keep, shift = random_block(n, 6, seed=n), [0, 2, 5], random_shift(3, n)
-    fast, plain = passes_of("always", loss, 6, keep), passes_of("off", loss, 6, keep)
+    fast, plain = kernels_alone(loss, 6, keep), passes_of("off", loss, 6, keep)
     assert_same_sums(fast.reduce(block, shift), plain.reduce(block, shift))
     ours, theirs = fast.write(block, shift), plain.write(block, shift)
     np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-13, atol=1e-15)
@@ -191,7 +230,7 @@ def test_kernels_read_rows_like_numpy(loss: Loss, k: int, reading: dict[str, Any
     block, shift = random_block(100, k, seed=k), random_shift(k, 1, size=0.2)
     if "normalize" in reading:
         block = dataclasses.replace(block, rows=block.rows * np.random.default_rng(0).uniform(0.1, 9, size=(100, 1)))
-    fast, plain = passes_of("always", loss, k, **reading), passes_of("off", loss, k, **reading)
+    fast, plain = kernels_alone(loss, k, **reading), passes_of("off", loss, k, **reading)
     assert_same_sums(fast.reduce(block, shift), plain.reduce(block, shift))
     ours, theirs = fast.survey(block), plain.survey(block)
     np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-13)
