@@ -60,6 +60,16 @@ def test_gradient_is_the_derivative_of_phi(loss: Loss, k: int) -> None:
     np.testing.assert_allclose(loss.gradient(p) @ d, numeric, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize(("loss", "k"), [case for case in ALL_LOSSES if case[0].builtin], ids=loss_id)
+def test_gradient_is_the_derivative_of_phi_off_the_simplex(loss: Loss, k: int) -> None:
+    # Rounded rows do not sum to 1, and their divergence contains the gradient in every direction.
+    p, h = inner_points(k), 1e-6
+    for j in range(k):
+        step = h * np.eye(k)[j]
+        numeric = (loss.phi(p + step) - loss.phi(p - step)) / (2 * h)
+        np.testing.assert_allclose(loss.gradient(p)[:, j], numeric, rtol=1e-5, atol=1e-8)
+
+
 @every_loss
 def test_link_is_the_gradient_up_to_a_constant_per_row(loss: Loss, k: int) -> None:
     p = inner_points(k)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support import Array
+from toy_engine import ChunkEngine
 
 import baserate as br
-from baserate.core import curvature_choice
+from baserate.core import coupling, curvature_choice
 from baserate.core.conjugate_gradients import conjugate_gradients
 from baserate.core.contracts import Block
 from baserate.core.dual import Dual
@@ -233,3 +234,45 @@ def test_conjugate_gradients_stop_at_the_requested_accuracy_and_number_of_produc
     products = 0
     conjugate_gradients(multiply, right, scale.__mul__, scale, accuracy=1e-12, most_steps=3)
     assert products == 3
+
+
+def test_more_products_never_give_a_less_accurate_solution() -> None:
+    rng = np.random.default_rng(6)
+    scales = 10.0 ** rng.uniform(-1.5, 1.5, size=40)
+    matrix, right = np.diag(scales), 1e6 * rng.normal(size=40)  # whose residual rises and falls on the way
+    errors = []
+    for most in range(1, 60):
+        found = conjugate_gradients(
+            matrix.__matmul__, right, np.ones(40).__mul__, np.ones(40), accuracy=1e-13, most_steps=most
+        )
+        np.testing.assert_allclose(found.rest, right - matrix @ found.x, rtol=0, atol=1e-3)
+        errors.append(float(np.linalg.norm(found.rest)))
+    useful = [error for error in errors if error < 0.5 * np.linalg.norm(right)]
+    assert len(useful) > 20
+    assert useful == sorted(useful, reverse=True)
+
+
+@pytest.mark.parametrize("k", [4, 60])
+def test_classes_between_which_little_probability_flows_are_connected(k: int) -> None:
+    # Two halves of the classes share one row of small weight, and its flow is small but visible.
+    rng = np.random.default_rng(k)
+    p, half = np.zeros((41, k)), k // 2
+    p[:20, :half], p[20:40, half:] = rng.dirichlet(np.ones(half), size=20), rng.dirichlet(np.ones(k - half), size=20)
+    for last, n_components in ((1.0, 1), (0.0, 2)):
+        p[40, :half], p[40, half:] = 0.0, 0.0
+        p[40, 0], p[40, half] = 1 - 0.4 * last, 0.4 * last
+        weights = np.full(41, (1 - 1e-4) / 40)
+        weights[40] = 1e-4
+        model = RowModel(br.losses.Log(), True, k, np.arange(k), Reading())
+        found = coupling._components_of_rows(model, np.zeros(k), weights @ p, Block(p, weights, 0))
+        assert len(np.unique(found)) == n_components
+
+
+def test_products_replace_the_matrix_where_rows_are_in_memory() -> None:
+    p = predictions(20, K, 1)
+    dual = dual_on(p, br.losses.Log(), "off", 0.0)
+    assert dual.uses_products
+    few = dual_on(p[:, :200] / p[:, :200].sum(axis=1, keepdims=True), br.losses.Log(), "off", 0.0)
+    assert not few.uses_products
+    elsewhere = replace(dual, rows=ChunkEngine([p], None))  # where a pass costs more than the matrix
+    assert not elsewhere.uses_products

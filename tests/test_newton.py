@@ -152,6 +152,14 @@ def test_quadratic_convergence_saves_the_last_evaluation() -> None:
     np.testing.assert_allclose(CENTRE @ found.point.shift, peak, atol=1e-10)
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_every_step_is_evaluated_unless_an_order_of_convergence_is_given(tol: float) -> None:
+    peak = CENTRE @ [1.0, -2.0, 0.5]
+    known = maximise(slowing_quadratic(peak, []), np.zeros(3), TrustRegion(METRIC, EXACT), Target(tol, 50))
+    assert known.converged
+    assert not known.extrapolated
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8, 1e-12])
 def test_a_larger_tolerance_is_reached_in_no_more_passes(tol: float) -> None:
     peak = CENTRE @ [1.0, -2.0, 0.5]
@@ -273,6 +281,17 @@ def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
         new, predicted, _ = steps.propose(here, 50)
         assert 0.7 * radius <= steps.length(new - here.shift) <= 1.2 * radius
         assert predicted > 0
+
+
+def test_damping_that_one_step_needed_does_not_stay_for_the_next() -> None:
+    here = point(np.zeros(3), 0.0, SLOPE, 1e-6 * CENTRE, 0.0)
+    steps = TrustRegion(CENTRE, EXACT)
+    steps._radius = 1e-14
+    steps.propose(here, 50)
+    assert steps._damping > 1e9
+    steps._radius = np.inf
+    np.testing.assert_allclose(steps.propose(here, 50).shift, SLOPE / (1.0 + 1e-6), atol=1e-15)  # damping 1
+    np.testing.assert_allclose(steps.propose(here, 50).shift, SLOPE / (1e-4 + 1e-6), atol=1e-12)
 
 
 def test_a_step_that_would_go_downhill_is_damped_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:

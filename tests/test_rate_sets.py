@@ -566,3 +566,16 @@ def test_classes_of_rate_0_do_not_disturb_the_support_of_a_ball(difference: floa
     assert rates[2] > 0.46  # the one with the smaller shift gets as much as the ball allows
     assert rate_set.distance(rates) <= 1e-12
     assert rate_set.distance(rates + np.array([0, 0, 1e-6, -1e-6])) > 1e-9
+
+
+def test_squared_lengths_between_bounds_are_weighted_sums_of_squares() -> None:
+    differences, scale = np.array([[0.1, -0.2, 0.1], [0.0, 0.3, -0.3]]), np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(UNLIMITED.squared_lengths(differences, scale), [0.01 + 0.08 + 0.04, 0.18 + 0.36])
+
+
+@pytest.mark.parametrize("ball", BALLS, ids=BALL_IDS)
+def test_the_boundary_of_a_ball_is_reached_up_to_rounding(ball: Ball) -> None:
+    direction = np.array([1.0, -0.5, -0.5])
+    direction *= ball.radius / ball.distance(ball.centre + direction)
+    assert ball.is_reached(ball.centre + direction * (1 - 1e-12))
+    assert not ball.is_reached(ball.centre + direction * (1 - 1e-6))

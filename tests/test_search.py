@@ -12,6 +12,8 @@ import baserate as br
 from baserate.core import fit as fit_module
 from baserate.core import sampling, search
 from baserate.core.dual import Dual
+from baserate.core.feasibility import Blockage
+from baserate.core.fit_messages import advice_on_convergence, infeasible_rates
 from baserate.core.row_model import RowModel
 from baserate.core.search import Stop
 from baserate.core.start import guess, metric
@@ -249,12 +251,12 @@ def softness_per_step(tol: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list
     return shares, br.adjust(p, rates, loss=br.losses.Power(12), tol=tol)
 
 
-@pytest.mark.parametrize(("tol", "smallest"), [(1e-3, 1e-10), (1e-6, 1e-10), (1e-11, 1e-11)])
+@pytest.mark.parametrize(("tol", "smallest"), [(1e-3, 1e-10), (1e-6, 1e-10), (5e-11, 5e-11), (1e-11, 1e-11)])
 def test_softening_falls_by_factors_of_10_to_the_tolerance_or_less(
     tol: float, smallest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares, result = softness_per_step(tol, monkeypatch)
-    steps = 10.0 ** np.arange(-4, np.log10(smallest) - 0.5, -1)
+    steps = np.unique(np.maximum(10.0 ** np.arange(-4.0, -13.0, -1.0), smallest))[::-1]
     assert np.unique(np.array(shares).round(15))[::-1] == pytest.approx([*steps, 0.0])
     assert shares[0] == 0  # first without
     assert shares[1:] == sorted(shares[1:], reverse=True)
@@ -288,3 +290,29 @@ def test_the_curvature_is_summed_if_learning_it_takes_too_many_passes(monkeypatc
     begun = fit_module.begin(dual, Stop(1e-10, 50))
     start = search.Start(dual.evaluate(begun.survey, np.zeros(5)), order=0, learned=True)
     assert search.search_from(begun, start, begun.stop).converged
+
+
+# Messages
+
+
+def test_numbers_that_differ_in_late_digits_are_shown_with_them() -> None:
+    dual = dual_of(np.array([[0.7, 0.3], [0.4, 0.6]]), [0.5, 0.5], br.losses.Log())
+    for reachable, shown in ((0.25, "0.25"), (0.3 - 1e-9, "0.299999999"), (0.3 - 1e-16, "0.29999999999999988")):
+        error = infeasible_rates(dual, None, Blockage(np.array([1]), reachable, 0.3, 1))
+        assert f"at most {shown};" in str(error)
+        assert "together" not in str(error)
+        assert "give it a probability" in str(error)
+    both = infeasible_rates(dual, ["cat", "dog"], Blockage(np.array([0, 1]), 0.1, 0.3, 1))
+    assert "class cat and class dog would need a mean of 0.3 together" in str(both).replace("'", "")
+
+
+def test_zeros_are_only_mentioned_where_they_may_be_the_reason() -> None:
+    for loss, reading, mentioned in (
+        (br.losses.Log(), Reading(), True),
+        (br.losses.Log(), Reading(smoothing=1e-6), False),
+        (br.losses.Brier(), Reading(), False),
+        (br.losses.Brier(), Reading(smoothing=1e-6), False),
+    ):
+        advice, options = advice_on_convergence(RowModel(loss, True, 2, np.arange(2), reading))
+        assert ("predictions close to 0" in advice) == mentioned
+        assert ("zeros" in [option.name for option in options]) == mentioned
