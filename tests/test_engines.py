@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tracemalloc
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,63 +212,3 @@ def test_passes_have_no_special_abilities_unless_they_say_so() -> None:
     rows.n_cells = 2
     with pytest.raises(br.errors.BadOption, match="nothing can compute Log"):
         choose_passes(model, rows)
-
-
-class CountingEngine(ChunkEngine):
-    """Counts how often all rows are read."""
-
-    n_passes = 0
-
-    def map(self, task: Any, block_values: int = 0) -> Any:
-        type(self).n_passes += 1
-        return super().map(task, block_values)
-
-
-class CountedChunks(Chunks):
-    pass
-
-
-CountingEngine.accepts = CountedChunks
-
-
-@pytest.mark.parametrize(
-    ("case", "loss"),
-    [
-        ("exact", "log"), ("exact", "brier"), ("exact", br.losses.Power(1.5)), ("box", "log"), ("ball", "brier"),
-        ("ball without a class", "log"), ("ball without a class", "brier"), ("limit", "log"), ("zeros", "log"),
-        ("no prediction", "log"), ("flat", br.losses.Power(12)), ("no change", "log"), ("few passes", "log"),
-    ],
-)  # fmt: skip
-def test_the_stated_number_of_passes_is_that_of_the_readings(case: str, loss: Any) -> None:
-    rng = np.random.default_rng(9)
-    p, options = rng.dirichlet(np.full(4, 0.5), size=60), {}
-    known: Any = [0.4, 0.3, 0.2, 0.1]
-    if case == "box":
-        known = br.Rates.between([0.3, 0.1, 0.1, 0.0], [0.5, 0.3, 0.3, 0.2])
-    if case == "ball":
-        known = br.Rates.near(known, 0.05)
-    if case == "ball without a class":
-        known = br.Rates.near([0.4, 0.3, 0.3, 0.0], 0.2)
-    if case == "limit":
-        p[:30, 2:], p[30:, :2] = 0.0, 0.0
-        p /= p.sum(axis=1, keepdims=True)
-        known = [0.3, 0.2, 0.3, 0.2]
-    if case == "zeros":
-        p[p < 0.05] = 0.0
-        p /= p.sum(axis=1, keepdims=True)
-    if case == "no prediction":
-        p[:, 3] = 0.0
-        p /= p.sum(axis=1, keepdims=True)
-        known = br.Rates.between([0.3, 0.2, 0.1, 0.0], [0.5, 0.4, 0.3, 0.1])
-    if case == "flat":
-        p, known = rng.dirichlet(np.full(20, 0.5), size=10), rng.dirichlet(np.ones(20))
-    if case == "no change":
-        known = p.mean(axis=0)
-    if case == "few passes":
-        options = {"max_passes": 2}
-    CountingEngine.n_passes = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
-        result = br.adjust(CountedChunks([p[:7], p[7:]]), known, loss=loss, **options)
-    assert result.n_passes == CountingEngine.n_passes
-    assert result.converged == (case != "few passes")

@@ -308,3 +308,16 @@ def test_ten_million_float32_rows(loss: Loss) -> None:
     rng = np.random.default_rng(23)
     p = np.concatenate([rng.dirichlet(np.ones(4), size=1_000_000).astype(np.float32) for _ in range(10)])
     assert_certified(br.adjust(p, [0.1, 0.2, 0.3, 0.4], loss=loss))
+
+
+def test_a_class_with_a_tiny_rate_does_not_lose_all_probability() -> None:
+    # Its rate is below the rounding error of the others, so the solution looks like one at infinity. A label of that
+    # class would have an infinite log loss.
+    p = np.array([[0.0, 0.12, 0.88], [0.0, 1.0, 0.0], [0.0, 0.52, 0.48], [1.0, 0.0, 0.0]])
+    weights = np.array([2.8e-16, 3.47e-2, 2.5e-3, 2.28e-2]) / (2.8e-16 + 3.47e-2 + 2.5e-3 + 2.28e-2)
+    rates = np.array([weights[3], 0.0, 4.6e-15])  # the last row can only be of the first class
+    rates[1] = 1.0 - rates.sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        result = br.adjust(p, rates, sample_weight=weights)
+    assert (result.probs[p > 0] > 0).all()

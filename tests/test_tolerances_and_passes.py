@@ -145,10 +145,14 @@ def test_bounds_on_rates_take_at_most_12_passes(loss: Loss) -> None:
         ([[1, 0], [0.5, 0.5], [0.4, 0.6]], [1 / 3, 2 / 3]),  # under log loss a limit at infinity
         ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.25, 0.5, 0.25]),
         ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.5, 0.5, 0]),  # an impossible class
+        ([[0.8, 0.2, 0], [0.3, 0.7, 0]], br.Rates.between([0.3, 0.3, 0], [0.6, 0.6, 0.1])),
         ([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]], br.Rates.near([0.7, 0.3, 0], 0.2, metric="chi2")),
         ([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]], br.Rates.near([0.2, 0.8, 0], 0.02, metric="chi2")),
     ],
-    ids=["ordinary", "limit", "zeros", "impossible class", "in a ball without it", "to a ball without it"],
+    ids=[
+        *("ordinary", "limit", "zeros", "impossible class", "within bounds without it", "in a ball without it"),
+        "to a ball without it",
+    ],
 )
 def test_the_number_of_passes_is_how_often_the_rows_are_read(
     p: Any, rates: Any, loss: Any, monkeypatch: pytest.MonkeyPatch

@@ -74,7 +74,7 @@ def cell_log_pass(
     lanes = _LANES
     tile, a, own, w = np.empty((k, lanes)), np.empty((k, lanes)), np.empty((k, lanes)), np.empty(lanes)
     z, log_z, spare, of_lane = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes, np.int64)
-    run_a, run_z = np.empty((k, lanes)), np.empty((4, lanes))
+    run_a, run_z = np.empty((k, lanes)), np.empty((3, lanes))
     for start in range(0, n, lanes):
         size = min(lanes, n - start)
         if not load_tile(raw, weights, start, tile, w, z, log_z, smoothing, tolerance):

@@ -255,7 +255,6 @@ def sweep(
                 keep[q] = j
                 target[q] = rates[g, j]
                 kept_before[q] = before[g, j]
-                shift[q] = 0.0
                 q += 1
         if ok:
             dropped = _survey_group(brier, x, lanes[1], ww, keep[:q], sums[g])
