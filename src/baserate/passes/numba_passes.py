@@ -249,12 +249,9 @@ class NumbaPasses(RowPasses):
         edges, work, state, sums = np.zeros((k, k)), np.zeros((k + 3, k)), initial_state(), initial_sums()
         state[CENTRE] = centre
         todo, n_passes, rounded = SURVEY, 0, _sums_of_rounded_rows(rows, k)
+        keep, limits, where = self.model.kept_classes, self._limits, (before, mean, edges, sums, rows, rounded)
         while todo >= 0 and n_passes < EASY_PASSES:
-            where = (before, mean, edges, sums, rows, rounded)
-            stopped = run(
-                block.rows, block.weights, prepared, state[CENTRE], self.model.kept_classes, *self._limits,
-                todo, *where,
-            )  # fmt: skip
+            stopped = run(block.rows, block.weights, prepared, state[CENTRE], keep, *limits, todo, *where)
             if stopped != DONE:
                 return None
             todo = advance(

@@ -103,6 +103,8 @@ def with_classes_of_rates(source: RowSource, rates: RatesLike | None) -> RowSour
             options=[GROUPS],
         )
     names, names_all = classes_of_rates(rates)
+    if names is None:
+        return source
     return replace(source, named_classes=names, names_all=names_all)
 
 

@@ -127,7 +127,9 @@ def _problem(request: Request) -> _Problem:
 
 
 def _dual(request: Request, rate_set: RateSet) -> Dual:
-    model = replace(request.model, kept_classes=kept_classes(rate_set, request.model.bounded))
+    model, kept = request.model, kept_classes(rate_set, request.model.bounded)
+    if not (model.keeps_all_classes and len(kept) == model.n_classes):
+        model = replace(model, kept_classes=kept)
     return Dual.of(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)
 
 

@@ -69,7 +69,9 @@ def implementations(contract: type[T], own: Sequence[type[T]], method: str) -> I
     for cls in found:
         found.extend(cls.__subclasses__())
     for cls in dict.fromkeys(found):
+        if cls in own or inspect.isabstract(cls):
+            continue
         definer = next(base for base in cls.__mro__ if method in vars(base))
-        if definer not in own and not inspect.isabstract(cls):
+        if definer not in own:
             yield cls
     yield from own
