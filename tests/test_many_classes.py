@@ -12,7 +12,7 @@ from support import Array
 from toy_engine import ChunkEngine
 
 import baserate as br
-from baserate.core import coupling, curvature_choice
+from baserate.core import coupling, curvature_choice, search
 from baserate.core.conjugate_gradients import conjugate_gradients
 from baserate.core.contracts import Block
 from baserate.core.dual import Dual
@@ -22,6 +22,9 @@ from baserate.engines.memory import MemoryEngine
 from baserate.inputs.reading import Reading
 from baserate.losses.base import Loss
 from baserate.passes import choose_passes
+from baserate.passes.numpy_brier import NumpyBrierPasses
+from baserate.passes.numpy_log import NumpyLogPasses
+from baserate.passes.numpy_passes import NumpyPasses
 from baserate.rates.sets import RateSet
 
 K = 300  # above the limit for the matrix
@@ -266,6 +269,27 @@ def test_classes_between_which_little_probability_flows_are_connected(k: int) ->
         model = RowModel(br.losses.Log(), True, k, np.arange(k), Reading())
         found = coupling._components_of_rows(model, np.zeros(k), weights @ p, Block(p, weights, 0))
         assert len(np.unique(found)) == n_components
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_matrix_is_computed_if_products_do_not_reach_the_rates(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, rates = predictions(500, K, 3), class_rates(K, 3)
+    known = br.adjust(p, rates, loss=LOSSES[loss])
+    monkeypatch.setattr(search, "_PRODUCT_PASSES", 2)
+    matrices, reduce = 0, NumpyPasses.reduce
+
+    def counted(self: NumpyPasses, *args: Any, **options: Any) -> Any:
+        nonlocal matrices
+        matrices += 1
+        return reduce(self, *args, **options)
+
+    for passes in (NumpyPasses, NumpyLogPasses, NumpyBrierPasses):
+        monkeypatch.setattr(passes, "reduce", counted)
+    monkeypatch.setenv("BASERATE_KERNELS", "off")
+    result = br.adjust(p, rates, loss=LOSSES[loss])
+    assert matrices > 0
+    assert result.n_passes > 3
+    assert_same(result, known)
 
 
 def test_products_replace_the_matrix_where_rows_are_in_memory() -> None:
