@@ -300,3 +300,19 @@ def test_products_replace_the_matrix_where_rows_are_in_memory() -> None:
     assert not few.uses_products
     elsewhere = replace(dual, rows=ChunkEngine([p], None))  # where a pass costs more than the matrix
     assert not elsewhere.uses_products
+
+
+class RigidAtCorners(br.losses.Brier):
+    """The Brier score, with rows that do not move once they are certain."""
+
+    def slopes(self, a: Array, *, bounded: bool = True) -> Array:
+        return np.where(a.max(axis=1, keepdims=True) == 1, 0.0, super().slopes(a, bounded=bounded))
+
+
+def test_rows_that_do_not_move_add_nothing_to_products() -> None:
+    p, w, v = np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]), np.array([0.6, 0.4]), np.array([1.0, 2.0, 4.0])
+    model = RowModel(RigidAtCorners(), True, 3, np.arange(3), Reading())
+    found = model.multiply(2 * p, w, np.zeros(3), v)
+    np.testing.assert_allclose(found, 0.4 * 0.5 * (v - v.mean()), rtol=1e-12)
+    diagonal = model.diagonal_sums(2 * p, w, np.zeros(3)).curvature
+    np.testing.assert_allclose(diagonal, 0.4 * 0.5 * (1 - 1 / 3) * np.ones(3), rtol=1e-12)

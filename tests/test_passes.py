@@ -191,21 +191,24 @@ def test_kernels_write_the_rows_of_numpy(loss: Loss, k: int, n: int) -> None:
 @with_kernel
 @pytest.mark.parametrize("k", [3, 60, 257])
 @pytest.mark.parametrize("size", [1e-6, 0.3])
-@pytest.mark.parametrize("smallest", [0.0, 3.3e-42])
-def test_kernels_round_rows_to_float32_like_numpy(loss: Loss, k: int, size: float, smallest: float) -> None:
-    block, shift = random_block(130, k, seed=k, zeros=0.1), random_shift(k, k, size=size)
-    block.rows[::7, 0] = smallest
+@pytest.mark.parametrize(("smallest", "zeros"), [(0.0, 0.1), (3.3e-42, 0.1), (0.0, 0.99)])
+def test_kernels_round_rows_to_float32_like_numpy(
+    loss: Loss, k: int, size: float, smallest: float, zeros: float
+) -> None:
+    block, shift = random_block(130, k, seed=k, zeros=zeros), random_shift(k, k, size=size)
+    if smallest:
+        block.rows[::7, 0] = smallest
     block.rows[:] /= block.rows.sum(axis=1, keepdims=True)
     fast, plain = kernels_alone(loss, k, answer="float32"), passes_of("off", loss, k, answer="float32")
     ours, theirs = fast.write(block, shift), plain.write(block, shift)
     assert ours.rows.dtype == np.float32
-    np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1.2e-7)
+    np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1.2e-7, atol=1e-15)
     assert not np.signbit(ours.rows).any()  # no -0.0
     if smallest and loss.pins_zeros:  # numbers below the normal ones are rounded up, which kernels do not make use of
         assert theirs.sums.shortfall <= ours.sums.shortfall <= 1.1 * theirs.sums.shortfall
         theirs = theirs._replace(sums=theirs.sums._replace(shortfall=ours.sums.shortfall))
     assert_same_sums(ours.sums, theirs.sums)
-    assert float(ours.sums.shortfall) > 1e-9  # rounded rows do not belong to the shift
+    assert float(ours.sums.shortfall) > 1e-10  # rounded rows do not belong to the shift
     exact = kernels_alone(loss, k).write(block, shift).sums
     assert float(exact.shortfall) == 0
     np.testing.assert_allclose(ours.sums.exact_mean, exact.mean, rtol=1e-14)
@@ -312,3 +315,23 @@ def test_a_changed_model_keeps_the_kernels_if_they_support_it() -> None:
     assert isinstance(passes, NumbaPasses)
     assert isinstance(passes.with_model(dataclasses.replace(model, kept_classes=np.arange(2))), NumbaPasses)
     assert isinstance(passes.with_model(dataclasses.replace(model, limit_levels=np.zeros(3, int))), NumpyPasses)
+
+
+@with_kernel
+def test_the_fall_of_the_loss_of_each_rounded_row_is_within_its_bounds(loss: Loss) -> None:
+    # Whatever the true class, and whether log loss is -log a_y or, as for rows that do not sum to 1, -log a_y + s - 1.
+    block, shift = random_block(300, 4, seed=11), 0.2 * random_shift(4, 11)
+    model = RowModel(loss, True, 4, np.arange(4), Reading(), answer_types=AnswerTypes.of_array(np.dtype("float32")))
+    rows = model.adjusted(block.rows, shift)
+    shortfall, surplus = model.shortfall_and_surplus(rows, shift)
+    np.testing.assert_array_equal(shortfall, model.shortfall(rows, shift))
+    expected = model.divergence(rows) - rows.after @ shift
+    corners = np.eye(4)
+    falls = np.stack([loss.divergence(rows.before, np.tile(y, (300, 1))) for y in corners], axis=1)
+    falls -= np.stack([loss.divergence(rows.after, np.tile(y, (300, 1))) for y in corners], axis=1)
+    excess = rows.after.sum(axis=1, keepdims=True) - 1.0
+    assert np.abs(excess).max() > 1e-8
+    for extra in (0.0, excess) if loss == br.losses.Log() else (0.0,):
+        above = falls + extra - shift - expected[:, None]
+        assert (above <= surplus[:, None] + 1e-13).all()
+        assert (above >= -shortfall[:, None] - 1e-13).all()
