@@ -472,7 +472,7 @@ def test_every_error_is_a_value_error() -> None:
 
 def test_prior_adjustment_needs_a_best_guess_above_0_for_every_class() -> None:
     with pytest.raises(br.errors.BadRates, match="the best estimate of the new rate of class 0 is 0"):
-        br.prior_adjust([[0.2, 0.3, 0.5]], [0.3, 0.3, 0.4], br.Rates.near([0.0, 0.5, 0.5], 0.1))
+        br.prior_adjust([[0.2, 0.3, 0.5]], [0.3, 0.3, 0.4], br.Rates.near([0.0, 0.0, 1.0], 0.1))
 
 
 @pytest.mark.parametrize("option", ["tol", "zeros", "max_passes", "classes"])
