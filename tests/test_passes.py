@@ -51,7 +51,10 @@ class NoFallback:
     """Stands for the NumPy passes of kernels that must compute a block themselves."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"the kernels left {name} to NumPy")
+        def fail(*_: Any, **__: Any) -> None:
+            raise AssertionError(f"the kernels left {name} to NumPy")
+
+        return fail
 
 
 def kernels_alone(loss: Loss, k: int, keep: Any = None, answer: str = "float64", **reading: Any) -> NumbaPasses:
@@ -239,6 +242,17 @@ def test_kernels_read_rows_like_numpy(loss: Loss, k: int, reading: dict[str, Any
     np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-13)
     np.testing.assert_allclose(ours.offset, theirs.offset, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(fast.write(block, shift).rows, plain.write(block, shift).rows, rtol=1e-13, atol=1e-15)
+
+
+@with_kernel
+@pytest.mark.parametrize("n", [1, 6, 64])
+@pytest.mark.parametrize("reading", [{}, {"smoothing": 0.01}, {"normalize": True}])
+def test_kernels_multiply_with_the_curvature_of_many_classes(loss: Loss, n: int, reading: dict[str, Any]) -> None:
+    block, shift, v = random_block(n, 257, seed=n), random_shift(257, n, size=0.02), random_shift(257, n + 1)
+    fast, plain = kernels_alone(loss, 257, **reading), passes_of("off", loss, 257, **reading).reduce(block, shift)
+    found = fast.reduce_diagonal(block, shift)
+    assert_same_sums(found, plain._replace(curvature=np.diag(plain.curvature)))
+    np.testing.assert_allclose(fast.multiply(block, shift, v).product, plain.curvature @ v, rtol=1e-11, atol=1e-15)
 
 
 @with_kernel
