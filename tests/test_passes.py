@@ -285,6 +285,14 @@ def test_kernels_allow_the_same_rounding_of_row_sums_as_numpy(loss: Loss, k: int
             np.testing.assert_allclose(passes.write(block, random_shift(k, 1)).rows.sum(axis=1), 1, rtol=1e-13)
 
 
+@pytest.mark.parametrize("kernels", ["off", "always"])
+def test_products_that_underflow_before_the_division_do_not_cost_digits(kernels: str) -> None:
+    p = np.tile([1e-300, 1.0, 1e-60], (70, 1))
+    block = Block(p, np.full(70, 1 / 70), 0)
+    rows = passes_of(kernels, br.losses.Log(), 3).write(block, np.array([-46.0, -46.0, 46.0])).rows
+    np.testing.assert_allclose(rows[:, 0] / rows[:, 1], 1e-300, rtol=1e-12)
+
+
 # Blocks and settings
 
 
