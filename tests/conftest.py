@@ -18,8 +18,8 @@ from baserate.study.runs import PredictionSet, Rules, read_run
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("default")
 
-# With several workers, in this order, and before all others. If a long file came last, only one worker would be busy
-# at the end.
+# With several workers, these files run first, in this order. If a long file came last, only one worker would be busy at
+# the end.
 LONG_FILES = [
     *("test_app", "test_site", "test_certificate", "test_cells", "test_commands", "test_object_stores", "test_study"),
     *("test_report", "test_app_security", "test_kernels", "test_dask", "test_procedure_commands", "test_determinism"),

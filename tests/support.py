@@ -50,6 +50,16 @@ KERNEL_LOSSES = [br.losses.Log(), br.losses.Brier()]
 """The losses that have compiled kernels."""
 
 
+class NoFallback:
+    """Stands for the NumPy passes of kernels that must compute a block themselves."""
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*_: Any, **__: Any) -> None:
+            raise AssertionError(f"the kernels left {name} to NumPy")
+
+        return fail
+
+
 CASES = float(os.environ.get("BASERATE_CASES", "0.25"))
 """The share of the random cases that a test runs. `make stress` sets it to 1 or more."""
 

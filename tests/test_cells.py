@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cells_support import STOP, Ints, dual_of, margin, random_rows, rates_by_group, solve
-from support import ALL_LOSSES, COMMON_LOSSES, KERNEL_LOSSES, Array, loss_id
+from support import ALL_LOSSES, COMMON_LOSSES, KERNEL_LOSSES, Array, NoFallback, loss_id
 from toy_engine import ChunkEngine
 
 import baserate as br
@@ -16,7 +16,7 @@ from baserate.core.cells.fit import fit_cells
 from baserate.core.cells.groups import Groups
 from baserate.core.contracts import Block
 from baserate.core.search import Stop
-from baserate.errors import NotConvergedWarning
+from baserate.errors import BadProbabilities, NotConvergedWarning
 from baserate.inputs.reading import Reading
 from baserate.losses import Loss
 from baserate.rates.balls import Ball
@@ -126,7 +126,7 @@ def test_sums_of_compiled_passes_equal_numpy_for_rows_in_any_order(loss: Loss, s
     shifts[4, 1] = -np.inf
     blocks = [next(iter(dual.rows.map(lambda block: block, 1 << 30))) for dual in duals]
     plain = duals[0].passes
-    compiled = replace(duals[1].passes, fallback=None)  # type: ignore[call-arg]  # so that it must compute everything
+    compiled = replace(duals[1].passes, fallback=NoFallback())  # type: ignore[call-arg]  # of the kernels alone
     allowed = ~np.isneginf(shifts)
     for one, other in (
         (plain.survey_cells(blocks[0], allowed), compiled.survey_cells(blocks[1], allowed)),
@@ -139,6 +139,26 @@ def test_sums_of_compiled_passes_equal_numpy_for_rows_in_any_order(loss: Loss, s
     np.testing.assert_allclose(
         plain.write_cells(blocks[0], shifts).rows, compiled.write_cells(blocks[1], shifts).rows, rtol=0, atol=1e-14
     )
+
+
+@pytest.mark.parametrize("loss", KERNEL_LOSSES, ids=loss_id)
+@pytest.mark.parametrize("n_margins", [1, 2])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0.5, np.nan, 0.5], "row 70, column 1 is nan"),
+        ([0.6, -0.1, 0.5], "row 70, column 1 is -0.1"),
+        ([0.3, 0.3, 0.41], "row 70, which sums to 1.01"),
+        ([np.inf, 0.0, 0.0], "row 70, column 0 is inf"),
+    ],
+)
+def test_compiled_passes_find_invalid_rows(loss: Loss, n_margins: int, row: list[float], message: str) -> None:
+    p, groups, labels = labelled_rows(22, 200, [4, 3])
+    margins = [margin(f"m{i}", rates_by_group(labels, g, g.max() + 1)) for i, g in enumerate(groups)]
+    p[70] = row
+    for kernels in ("off", "always"):
+        with pytest.raises(BadProbabilities, match=message):
+            solve(p, groups[:n_margins], margins[:n_margins], loss, kernels=kernels)
 
 
 @pytest.mark.parametrize(("loss", "k"), ALL_LOSSES, ids=loss_id)

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from support import Array
 
+from baserate.core import damped_steps
 from baserate.core.damped_steps import DampedSteps
 from baserate.core.newton import Point
 from baserate.core.products import CentredDiagonal
+from baserate.core.trust_region import LEAST_DAMPING
 from baserate.rates.sets import RateSet
 
 RATES = np.array([0.1, 0.2, 0.3, 0.4])
 GRADIENT = np.array([0.02, -0.01, 0.01, -0.02])
 EXACT = RateSet.point(RATES)
+FIRST, USEFUL, RAISE = damped_steps._FIRST_DAMPING, damped_steps._USEFUL_DAMPING, damped_steps._RAISE
+LOWER, MORE = damped_steps._LOWER, damped_steps._LOWER_MORE
 BOX = RateSet.box(0.9 * RATES, 1.1 * RATES)
 
 
@@ -42,30 +46,32 @@ def test_the_first_radius_is_thirty_sinkhorn_steps() -> None:
 @pytest.mark.parametrize(
     ("shares", "damping"),
     [
-        ([], 1e-6),
-        ([0.1], 1e-3),  # the least that is useful after a failure
-        ([0.1, 0.1], 16e-3),
-        ([0.1, 0.1, 0.1], 1.024),
-        ([0.1, 0.5, 0.1], 4e-3),  # a fair step ends a row of failures
-        ([0.1, 1.0], 1e-3 / 3),
-        ([0.1, 1.0, 1.0], 1e-3 / 3 / 12),
-        ([0.1, 1.0, 0.5, 1.0], 1e-3 / 9),  # and a row of successes
-        ([0.1, 1.0, 1.0, 1.0, 1.0], 1e-15),  # as good as none
-        ([1.0], 1e-15),
+        ([], FIRST),
+        ([0.1], USEFUL),
+        ([0.1, 0.1], USEFUL * RAISE**2),
+        ([0.1, 0.1, 0.1], USEFUL * RAISE**5),
+        ([0.1, 0.5, 0.1], USEFUL * RAISE),  # a fair step ends a series of failures
+        ([0.1, 1.0], USEFUL / LOWER),
+        ([0.1, 1.0, 1.0], USEFUL / LOWER**2 / MORE),
+        ([0.1, 1.0, 0.5, 1.0], USEFUL / LOWER**2),  # a fair step also ends a series of successes
+        ([0.1, 1.0, 1.0, 1.0, 1.0], LEAST_DAMPING),
+        ([1.0], LEAST_DAMPING),
     ],
 )
 def test_damping_falls_with_good_steps_and_rises_with_poor_ones(shares: list[float], damping: float) -> None:
     assert steps_after(*shares)._damping == pytest.approx(damping)
 
 
-def test_a_step_is_as_accurate_as_the_model_deserves() -> None:
+def test_accuracy_follows_the_length_of_the_step() -> None:
     diagonal = np.array([0.5, 0.4, 0.3, 0.2])
-    for scale in (1.0, 1e-3):
-        size = np.sqrt((scale**2 * GRADIENT**2 / diagonal).sum())  # about the length of the step
-        for rate_set, most in ((EXACT, 0.3), (BOX, 1e-3)):
-            steps = DampedSteps(CentredDiagonal(RATES), rate_set)
-            found = steps._accuracy(point(np.diag(diagonal), scale * GRADIENT))
-            assert found == pytest.approx(min(most, np.sqrt(size)), rel=1e-4)
+    for rate_set, most in ((EXACT, damped_steps._ACCURACY), (BOX, damped_steps._BOX_ACCURACY)):
+        steps, found = DampedSteps(CentredDiagonal(RATES), rate_set), []
+        for scale in (1e3, 1e-6, 1e-8):
+            found.append(steps._accuracy(point(np.diag(diagonal), scale * GRADIENT)))
+        assert found[0] == most
+        # Steps of Newton's method near the solution leave an error of their square, which the accuracy must not exceed.
+        assert found[1] == pytest.approx(np.sqrt(np.sqrt((1e-12 * GRADIENT**2 / diagonal).sum())), rel=1e-4)
+        assert found[2] == pytest.approx(found[1] / 10, rel=1e-4)
 
 
 @pytest.mark.parametrize("rate_set", [EXACT, BOX])

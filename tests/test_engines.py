@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,6 +114,7 @@ def test_the_block_size_changes_only_rounding(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("loss", ["log", "brier", "spherical", "ranked"])
 def test_the_answer_is_the_only_array_of_the_size_of_the_input(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "cores", lambda: 2)  # each thread has blocks of its own
     p = np.random.default_rng(3).dirichlet(np.ones(10), size=600_000).astype(np.float32)
     with monkeypatch.context() as patch:
         patch.setenv("BASERATE_KERNELS", "always")
@@ -121,7 +123,7 @@ def test_the_answer_is_the_only_array_of_the_size_of_the_input(loss: str, monkey
     result = br.adjust(p, np.full(10, 0.1), loss=loss)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Blocks in flight have a fixed size, so the bound does not grow with the rows; here the answer is 46 MiB.
+    # Blocks in flight have a fixed size, so the bound does not grow with the rows; here the answer is 23 MiB.
     assert peak - result.probs.nbytes < 36 * 2**20
 
 
@@ -189,25 +191,29 @@ def test_a_subclass_that_inherits_how_it_opens_rows_does_not_replace_the_engine(
     assert Derived.name == "derived"
 
 
-def test_an_engine_has_no_special_abilities_unless_it_says_so(tmp_path: Path) -> None:
+def test_defaults_of_engines(tmp_path: Path) -> None:
     p = np.random.default_rng(7).dirichlet(np.ones(3), size=10)
     rows = ChunkEngine([p[:4], p[4:]], None)
     assert rows.n_values == 30
-    with pytest.raises(br.errors.BadOption, match="out"):
+    with pytest.raises(br.errors.BadOption, match="out= is where adjusted files go"):
         br.adjust(Chunks([p]), [0.5, 0.3, 0.2], out=tmp_path / "rows.npy")
     result = br.adjust(Chunks([p]), [0.5, 0.3, 0.2])
     assert isinstance(result.apply(p), np.ndarray)
-    assert isinstance(result.apply(Chunks([p])), np.ndarray)  # at once, not lazily
+    assert isinstance(result.apply(Chunks([p])), np.ndarray)
+    with pytest.raises(br.errors.BadOption, match="whole= is for a dataframe"):
+        result.apply(Chunks([p]), whole=True)
 
 
-def test_passes_have_no_special_abilities_unless_they_say_so() -> None:
+def test_defaults_of_passes() -> None:
     model = RowModel(br.losses.Log(), True, 3, np.arange(3), Reading())
     p = np.random.default_rng(8).dirichlet(np.ones(3), size=10)
-    passes, block = ListPasses(model), Block(p.tolist(), np.full(10, 0.1), 0)
+    passes = ListPasses(model)
     assert not passes.sums_cells
     assert not passes.multiplies
     assert not passes.solves(ChunkEngine([p], None))
-    assert passes.first(block, np.zeros(3)).dual.curvature.shape == (3, 3)
+    numpy_passes = choose_passes(replace(model, loss=br.losses.Spherical()), memory.MemoryEngine(p, None))
+    first = numpy_passes.first(Block(p, np.full(10, 0.1), 0), np.zeros(3))
+    assert first.dual.curvature.shape == (3, 3)
     rows = ListEngine([p.tolist()], None)
     rows.n_cells = 2
     with pytest.raises(br.errors.BadOption, match="nothing can compute Log"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import ALL_LOSSES, Array, loss_id
+from support import ALL_LOSSES, Array, NoFallback, loss_id
 
 import baserate as br
 from baserate.core.contracts import Block, DualSums, RowPasses
@@ -45,16 +45,6 @@ def passes_of(kernels: str, loss: Loss, k: int, keep: Any = None, answer: str = 
     passes = choose_passes(model, MemoryEngine(np.full((2, k), 1 / k), None), kernels)
     assert isinstance(passes, NumbaPasses if kernels == "always" else NumpyPasses)
     return passes
-
-
-class NoFallback:
-    """Stands for the NumPy passes of kernels that must compute a block themselves."""
-
-    def __getattr__(self, name: str) -> Any:
-        def fail(*_: Any, **__: Any) -> None:
-            raise AssertionError(f"the kernels left {name} to NumPy")
-
-        return fail
 
 
 def kernels_alone(loss: Loss, k: int, keep: Any = None, answer: str = "float64", **reading: Any) -> NumbaPasses:
@@ -193,6 +183,21 @@ def test_kernels_write_the_rows_of_numpy(loss: Loss, k: int, n: int) -> None:
 
 @with_kernel
 @pytest.mark.parametrize("k", [3, 60, 257])
+@pytest.mark.parametrize("answer", ["float64", "float32"])
+def test_kernels_write_no_negative_zeros(loss: Loss, k: int, answer: str) -> None:
+    block = random_block(130, k, seed=k, zeros=0.2)
+    rows = kernels_alone(loss, k, answer=answer).write(block, random_shift(k, k, size=0.5)).rows
+    assert (rows == 0).any()
+    assert not np.signbit(rows).any()
+    if k < 257:  # the kernels for more classes keep all of them
+        block.rows[:, 1] += 0.01  # so that no row has the dropped class alone
+        block.rows[:] /= block.rows.sum(axis=1, keepdims=True)
+        rows = kernels_alone(loss, k, np.arange(1, k), answer).write(block, random_shift(k - 1, k, size=0.5)).rows
+        assert not np.signbit(rows).any()
+
+
+@with_kernel
+@pytest.mark.parametrize("k", [3, 60, 257])
 @pytest.mark.parametrize("size", [1e-6, 0.3])
 @pytest.mark.parametrize(("smallest", "zeros"), [(0.0, 0.1), (3.3e-42, 0.1), (0.0, 0.99)])
 def test_kernels_round_rows_to_float32_like_numpy(
@@ -206,7 +211,6 @@ def test_kernels_round_rows_to_float32_like_numpy(
     ours, theirs = fast.write(block, shift), plain.write(block, shift)
     assert ours.rows.dtype == np.float32
     np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1.2e-7, atol=1e-15)
-    assert not np.signbit(ours.rows).any()  # no -0.0
     if smallest and loss.pins_zeros:  # numbers below the normal ones are rounded up, which kernels do not make use of
         assert theirs.sums.shortfall <= ours.sums.shortfall <= 1.1 * theirs.sums.shortfall
         theirs = theirs._replace(sums=theirs.sums._replace(shortfall=ours.sums.shortfall))

@@ -303,7 +303,7 @@ def test_numbers_that_differ_in_late_digits_are_shown_with_them() -> None:
         assert "together" not in str(error)
         assert "give it a probability" in str(error)
     both = infeasible_rates(dual, ["cat", "dog"], Blockage(np.array([0, 1]), 0.1, 0.3, 1))
-    assert "class cat and class dog would need a mean of 0.3 together" in str(both).replace("'", "")
+    assert "class 'cat' and class 'dog' would need a mean of 0.3 together" in str(both)
 
 
 def test_zeros_are_only_mentioned_where_they_may_be_the_reason() -> None:

@@ -87,7 +87,9 @@ def test_all_easy_groups_are_solved(loss: Loss, k: int, kind: str) -> None:
         groups.rates[::2, k - 1] = 0.0
         groups.rates[1::2, 0] = 0.0
         groups.rates[:] /= groups.rates.sum(axis=1, keepdims=True)
-    if kind == "zeros" and loss != br.losses.Log():  # under log loss, hard zeros are not easy
+    if kind == "zeros":
+        if loss == br.losses.Log():
+            pytest.skip("under log loss, groups with hard zeros are not easy")
         groups.p[::3, 0] = 0.0
         groups.p[:] /= groups.p.sum(axis=1, keepdims=True)
     if kind == "smoothing":
@@ -112,7 +114,8 @@ def test_all_easy_groups_are_solved(loss: Loss, k: int, kind: str) -> None:
         assert found.squared_weights[g] == pytest.approx(w @ w, rel=1e-13)
         assert found.divergence[g] == pytest.approx(w @ loss.divergence(p, rows[here]), rel=1e-9, abs=1e-15)
         assert found.shortfall[g] == 0
-        assert abs(found.n_passes[g] - alone.n_passes) <= (kind == "a rate of 0")  # the last step may suffice or not
+        # Without a class, the general method starts elsewhere.
+        assert abs(found.n_passes[g] - alone.n_passes) <= (1 if kind == "a rate of 0" else 0)
         if loss == br.losses.Log():
             assert found.offset[g] == 0
             assert found.ceiling[g] == pytest.approx(-np.log(p.min()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -145,12 +146,21 @@ def test_bounds_on_rates_take_at_most_12_passes(loss: Loss) -> None:
         ([[1, 0], [0.5, 0.5], [0.4, 0.6]], [1 / 3, 2 / 3]),  # under log loss a limit at infinity
         ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.25, 0.5, 0.25]),
         ([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [0.5, 0.5, 0]),  # an impossible class
+        ([[0.9, 0.1], [0.5, 0.5], [0.4, 0.6]], [0.6, 0.4]),
+        ([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]], br.Rates.between([0.2, 0.3, 0.1], [0.3, 0.6, 0.4])),
         ([[0.8, 0.2, 0], [0.3, 0.7, 0]], br.Rates.between([0.3, 0.3, 0], [0.6, 0.6, 0.1])),
         ([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]], br.Rates.near([0.7, 0.3, 0], 0.2, metric="chi2")),
         ([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]], br.Rates.near([0.2, 0.8, 0], 0.02, metric="chi2")),
     ],
     ids=[
-        *("ordinary", "limit", "zeros", "impossible class", "within bounds without it", "in a ball without it"),
+        "ordinary",
+        "limit",
+        "zeros",
+        "impossible class",
+        "the rates of the predictions",
+        "bounds",
+        "bounds, unpredicted class",
+        "in a ball without it",
         "to a ball without it",
     ],
 )
@@ -167,6 +177,11 @@ def test_the_number_of_passes_is_how_often_the_rows_are_read(
 
     monkeypatch.setattr(MemoryEngine, "map", counted)
     assert br.adjust(p, rates, loss=loss).n_passes == n_read
+    n_read = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.errors.NotConvergedWarning)
+        stopped = br.adjust(p, rates, loss=loss, max_passes=2)
+    assert stopped.n_passes == n_read
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -49,6 +49,8 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         values = np.asarray(rates)
     except ValueError:
         raise BadRates(f"{what} must be {n_classes} numbers, one for each class, not {rates!r}") from None
+    if values.ndim == 0:
+        raise BadRates(f"{what} must be {n_classes} numbers, one for each class, not {quoted_name(rates)}")
     if values.shape != (n_classes,):
         raise BadRates(f"{what} must be {n_classes} numbers, one for each class, but have shape {values.shape}")
     if values.dtype.kind == "O":  # entries of several types, or of types that NumPy does not know
@@ -174,6 +176,8 @@ def one_per_class(
 def _from_mapping(
     numbers: Mapping[Any, Any], classes: tuple[Any, ...] | None, n_classes: int, what: str, missing: float | None = None
 ) -> list[Any]:
+    if not numbers and missing is None:
+        raise BadRates(f"{what} is empty; give at least one class and its rate")
     numbers = with_names_of(numbers, classes, n_classes)
     if classes is None and set(numbers) <= set(range(n_classes)):
         classes = tuple(range(n_classes))
