@@ -297,6 +297,28 @@ def test_products_that_underflow_before_the_division_do_not_cost_digits(kernels:
     np.testing.assert_allclose(rows[:, 0] / rows[:, 1], 1e-300, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kernels", ["off", "always"])
+def test_probabilities_that_would_underflow_become_the_smallest_number(kernels: str) -> None:
+    p = np.tile([2e-305, 1.0], (70, 1))  # by the shift, less than the smallest number but not 0
+    block = Block(p, np.full(70, 1 / 70), 0)
+    rows = passes_of(kernels, br.losses.Log(), 2).write(block, np.array([0.0, 12.0])).rows
+    np.testing.assert_array_equal(rows[:, 0], np.finfo(np.float64).tiny)
+
+
+@with_kernel
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_scratch_memory_changes_no_digit(loss: Loss, order: Any) -> None:
+    passes, shift = passes_of("off", loss, 7), random_shift(7, 2)
+    block = random_block(501, 7, seed=8)
+    rows = np.asarray(block.rows, order=order)
+    with_scratch = dataclasses.replace(block, rows=rows, scratch=np.empty_like(rows))
+    passes.survey(with_scratch)
+    sums = passes.reduce(with_scratch, shift)
+    without = passes.reduce(dataclasses.replace(block, rows=rows), shift)
+    for name in sums._fields:
+        np.testing.assert_array_equal(getattr(sums, name), getattr(without, name))
+
+
 # Blocks and settings
 
 
