@@ -111,6 +111,13 @@ def column(name: str, form: str = "", scale: float = 1.0) -> Callable[[Row], str
     return text
 
 
+def goal_at_most(row: Row) -> str:
+    """The goal of a row, marked if it was missed."""
+    if row["goal"] is None:
+        return ""
+    return f"{row['goal']}" if row["value"] <= row["goal"] else f"{row['goal']}: **missed**"
+
+
 def milliseconds(row: Row) -> str:
     """The time as text, or why there is none."""
     return row["failure"] if "failure" in row else f"{1e3 * row['seconds']:,.2f}"
@@ -137,7 +144,7 @@ SECTIONS = {
             "seconds": column("seconds", ".4f"),
             "value": column("value", ".2f"),
             "unit": column("unit"),
-            "goal, at most": column("goal"),
+            "goal, at most": goal_at_most,
         },
     ),
     "small": Section(
