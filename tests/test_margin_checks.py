@@ -166,7 +166,7 @@ def test_hard_zeros_of_a_group_name_the_group() -> None:
     p, groups = random_rows(np.random.default_rng(9), 20, 2), np.arange(20) % 2
     p[1::2] = [1.0, 0.0]
     with pytest.raises(
-        InfeasibleRates, match=r"region 'region1': class 1 would need a mean of 0\.5, but only 0 of 10 rows"
+        InfeasibleRates, match=r"region 'region1': class 1 would need a mean of 0\.5, but no row gives it"
     ):
         solve(p, [groups], [margin("region", np.full((2, 2), 0.5))], LOG)
 

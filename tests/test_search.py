@@ -304,6 +304,11 @@ def test_numbers_that_differ_in_late_digits_are_shown_with_them() -> None:
         assert "give it a probability" in str(error)
     both = infeasible_rates(dual, ["cat", "dog"], Blockage(np.array([0, 1]), 0.1, 0.3, 1))
     assert "class 'cat' and class 'dog' would need a mean of 0.3 together" in str(both)
+    nobody = infeasible_rates(dual, None, Blockage(np.arange(8), 0.0, 0.3, 0))
+    assert str(nobody).startswith(
+        "class 0, class 1, class 2, class 3, class 4 and 3 more would need a mean of 0.3 together, but no row gives "
+        "them a probability above 0, which allows at most 0;"
+    )
 
 
 def test_zeros_are_only_mentioned_where_they_may_be_the_reason() -> None:

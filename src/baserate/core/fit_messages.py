@@ -18,16 +18,18 @@ _MAX_PASSES, _TOL = Option("max_passes"), Option("tol")
 
 def infeasible_rates(dual: Dual, names: Names, found: Blockage) -> InfeasibleRates:
     """The error for rates that hard zeros make impossible."""
-    who = " and ".join(class_label(names, int(j)) for j in found.classes[:_SHOWN_CLASSES])
+    shown = [class_label(names, int(j)) for j in found.classes[:_SHOWN_CLASSES]]
     if len(found.classes) > _SHOWN_CLASSES:
-        who += f" and {len(found.classes) - _SHOWN_CLASSES} more"
+        shown.append(f"{len(found.classes) - _SHOWN_CLASSES} more")
+    who = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
     least = "" if dual.rate_set.is_point else "at least "
     digits = next((d for d in (6, 12) if f"{found.wanted:.{d}g}" != f"{found.reachable:.{d}g}"), 17)
     wanted, reachable = f"{found.wanted:.{digits}g}", f"{found.reachable:.{digits}g}"
     together, them = (" together", "them") if len(found.classes) > 1 else ("", "it")
+    givers = f"only {found.n_rows} of {dual.rows.n_rows} rows give" if found.n_rows else "no row gives"
     reason = (
-        f"{who} would need a mean of {least}{wanted}{together}, but only {found.n_rows} of "
-        f"{dual.rows.n_rows} rows give {them} a probability above 0, which allows at most {reachable}"
+        f"{who} would need a mean of {least}{wanted}{together}, but {givers} {them} a probability above 0, which "
+        f"allows at most {reachable}"
     )
     if found.weighted:
         radius = dual.kept_rate_set.region.radius
