@@ -319,3 +319,14 @@ def test_a_class_with_a_tiny_rate_does_not_lose_all_probability() -> None:
     rates[1] = 1.0 - rates.sum()
     result = br.adjust(p, rates, sample_weight=weights)
     assert (result.probs[p > 0] > 0).all()
+
+
+@pytest.mark.parametrize("kernels", ["off", "always"])
+@pytest.mark.parametrize("exponent", [-100, -200, -230, -250, -280, -300, -307])
+def test_rates_close_to_the_smallest_number_are_reached(exponent: int, kernels: str) -> None:
+    rate = 10.0**exponent
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=200)
+    with kernel_setting(kernels):
+        result = br.adjust(p, [rate, 0.5, 0.5])
+    assert_certified(result)
+    assert result.rates[0] == pytest.approx(rate, rel=0.05)

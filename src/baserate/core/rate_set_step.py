@@ -179,7 +179,7 @@ class _BoxStep:
         if isinstance(self.matrix, DampedSystem):
             return self.matrix.solve_part(bound, right)
         matrix = self.matrix[np.ix_(bound, bound)]
-        scale = np.sqrt(np.maximum(np.diag(matrix), 1e-200))
+        scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
         return np.asarray(_solve(matrix / scale / scale[:, None], right / scale) / scale)
 
 
@@ -187,7 +187,7 @@ def solve_centred(matrix: FloatArray | DampedSystem, gradient: FloatArray) -> Fl
     """Solve ``matrix @ step = gradient`` for a matrix with zero row sums and a gradient that sums to 0."""
     if isinstance(matrix, DampedSystem):
         return matrix.solve(gradient).x
-    scale = np.sqrt(np.maximum(matrix.diagonal(), 1e-200))
+    scale = np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
     # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
     ones = scale / np.sqrt(scale @ scale)
     lifted = matrix / (scale * scale[:, None]) + ones * ones[:, None]
