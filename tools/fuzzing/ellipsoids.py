@@ -53,7 +53,9 @@ class EllipsoidSet(RateSet):
         return length * (length - self.radius) / float(np.abs(normal - np.median(normal)).sum())
 
     def least(self, price: Array) -> float:
-        reach = self.radius * float(np.sqrt(self.variances @ (price @ self.axes) ** 2))
+        # The library gets the matrix, in which rounding has changed the small variances.
+        variances = np.maximum(self.variances - _ROUNDING * float(self.variances.max()), 0.0)
+        reach = self.radius * float(np.sqrt(variances @ (price @ self.axes) ** 2))
         return float(price @ self.centre) - reach
 
     def bounds(self) -> tuple[Array, Array]:

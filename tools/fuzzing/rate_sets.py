@@ -61,7 +61,8 @@ class RateSet:
     def code(self) -> str:
         """The argument of the library for this set, as Python."""
         if self.centre is not None and self.scale is not None:
-            metric = "euclidean" if (self.scale == 1).all() else "chi2"
+            euclidean = (self.scale == 1).all() and (self.high > 0).all()  # with "chi2", rates of 0 stay 0
+            metric = "euclidean" if euclidean else "chi2"
             return f"br.Rates.near({self.centre.tolist()!r}, {self.radius!r}, metric={metric!r})"
         low, high = self.low.tolist(), self.high.tolist()
         return repr(low) if self.is_point else f"br.Rates.between({low!r}, {high!r})"
