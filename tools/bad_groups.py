@@ -188,7 +188,7 @@ CALLS = (
     ),
     BadCall(
         "br.adjust(zeros, br.Rates.by('region', {'north': 0.5, 'south': 0.1}), groups=region)",
-        "InfeasibleRates: region 'north': class 1 would need a mean of 0.5, but only 0 of 3 rows give it "
+        "InfeasibleRates: region 'north': class 1 would need a mean of 0.5, but no row gives it "
         "a probability above 0, which allows at most 0; pass zeros=1e-6 to smooth the zeros, choose a "
         'loss that can move them (loss="brier"), or correct the rates',
     ),
