@@ -69,7 +69,7 @@ def test_accuracy_follows_the_length_of_the_step() -> None:
         for scale in (1e3, 1e-6, 1e-8):
             found.append(steps._accuracy(point(np.diag(diagonal), scale * GRADIENT)))
         assert found[0] == most
-        # Steps of Newton's method near the solution leave an error of their square, which the accuracy must not exceed.
+        # The square root of the length, so that the error of a step is its length to the power of 1.5.
         assert found[1] == pytest.approx(np.sqrt(np.sqrt((1e-12 * GRADIENT**2 / diagonal).sum())), rel=1e-4)
         assert found[2] == pytest.approx(found[1] / 10, rel=1e-4)
 

@@ -40,7 +40,7 @@ class Adjustment(Result):
         Whether the rates were reached to the tolerance ``tol``.
     n_passes : int
         Number of passes over the data: to check the rows, to find the shift and to write the adjusted rows. 3 to 7 are
-        usual. Passes of the compiled solver of small problems do not count if it leaves the problem to the general one.
+        usual. Passes of the compiled solver for small problems are not counted if it cannot solve the problem.
     n_rows : int
     engine : str
         The engine and the passes, such as "numpy", "files, numba", "spark" or "torch, triton".

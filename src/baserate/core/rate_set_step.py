@@ -20,6 +20,7 @@ from baserate.support.arrays import BoolArray, FloatArray
 
 _PIVOTING_ROUNDS = 12  # 2 to 5 are usual
 _ACTIVE_SET_STEPS = 12  # per class
+_LEAST_CURVATURE = 1e-300  # Of a class, by which equations are scaled; its inverse is a finite number.
 
 State = NDArray[np.int8]
 """For each class: +1 if its lower bound is active, -1 if its upper bound is active, 0 if it is free."""
@@ -179,7 +180,7 @@ class _BoxStep:
         if isinstance(self.matrix, DampedSystem):
             return self.matrix.solve_part(bound, right)
         matrix = self.matrix[np.ix_(bound, bound)]
-        scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+        scale = np.sqrt(np.maximum(np.diag(matrix), _LEAST_CURVATURE))
         return np.asarray(_solve(matrix / scale / scale[:, None], right / scale) / scale)
 
 
@@ -187,7 +188,7 @@ def solve_centred(matrix: FloatArray | DampedSystem, gradient: FloatArray) -> Fl
     """Solve ``matrix @ step = gradient`` for a matrix with zero row sums and a gradient that sums to 0."""
     if isinstance(matrix, DampedSystem):
         return matrix.solve(gradient).x
-    scale = np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    scale = np.sqrt(np.maximum(matrix.diagonal(), _LEAST_CURVATURE))
     # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
     ones = scale / np.sqrt(scale @ scale)
     lifted = matrix / (scale * scale[:, None]) + ones * ones[:, None]

@@ -103,7 +103,7 @@ def with_classes_of_rates(source: RowSource, rates: RatesLike | None) -> RowSour
             options=[GROUPS],
         )
     names, names_all = classes_of_rates(rates)
-    if names is None:  # as in the source, whose classes nobody has named yet
+    if names is None:  # the source has no class names yet, so there is nothing to change
         return source
     return replace(source, named_classes=names, names_all=names_all)
 

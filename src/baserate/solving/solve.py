@@ -128,7 +128,7 @@ def _problem(request: Request) -> _Problem:
 
 def _dual(request: Request, rate_set: RateSet) -> Dual:
     model, kept = request.model, kept_classes(rate_set, request.model.bounded)
-    # The model of most requests fits already, and a copy takes a noticeable part of the time of a small problem.
+    # Most models already keep these classes. Copying them would take a noticeable part of the time of small problems.
     if len(kept) < model.n_classes or not model.keeps_all_classes:
         model = replace(model, kept_classes=kept)
     return Dual.of(request.rows, choose_passes(model, request.rows, request.kernels), rate_set)

@@ -125,8 +125,8 @@ def brier_pass(raw, weights, half, _, keep, smoothing, tolerance, todo, before, 
             sum_a = 0.0
             for r in range(LANES):
                 v = x[j, r] + theta[r]
-                # Not v * 0.0, which is -0.0 for a negative v. The compiler need not keep the signs of zeros, but
-                # test_kernels_write_no_negative_zeros finds out if it does not.
+                # abs(v), because a negative number times 0.0 is -0.0. The compiler may ignore the sign of 0, so
+                # test_kernels_write_no_negative_zeros checks it.
                 v = abs(v) * total[r] * (1.0 if v > 0.0 else 0.0)
                 a[j, r] = v
                 sum_a += w[r] * v

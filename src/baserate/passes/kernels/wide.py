@@ -145,7 +145,7 @@ def wide_brier_pass(raw, weights, half, _, keep, smoothing, tolerance, todo, bef
         total = 0.0
         for j in range(k):
             v = a[j] + theta
-            a[j] = abs(v) * (1.0 if v > 0.0 else 0.0)  # not v * 0.0, as in brier_pass
+            a[j] = abs(v) * (1.0 if v > 0.0 else 0.0)  # abs(v) as in brier_pass
             total += a[j]
         if not (total > 0.5 and total < 2.0):
             return i
