@@ -257,7 +257,9 @@ def first_small_calls() -> list[dict[str, Any]]:
 
 def run_in_new_process(code: str, *arguments: str, **environment: str) -> list[float]:
     """Run code in a new process, and return the numbers that it prints."""
-    env, command = os.environ | environment, [sys.executable, "-c", code, *arguments]
+    # With bytecode, as after an installation. Where this is set, each process compiles all modules again.
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
+    command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     return [float(line) for line in done.stdout.split()]
 

@@ -1,7 +1,7 @@
 """The passes of log loss and the Brier score as compiled kernels, each a few times the cost of reading the data.
 
-They need numba (``pip install "baserate[fast]"``). Compiling takes about three seconds, once per machine, and loading
-compiled code half a second, once per process. So small inputs use NumPy, unless the setting is "always".
+They need numba (``pip install "baserate[fast]"``). Compiling takes about two seconds, once per machine, and loading
+compiled code less than half a second, once per process. So small inputs use NumPy, unless the setting is "always".
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from baserate.passes.kernels.layout import (
 from baserate.passes.numba_cells import CellKernel, order_by_cell
 from baserate.passes.numpy_passes import NumpyPasses
 from baserate.support.arrays import BoolArray, FloatArray, IndexArray, rows_per_block
+from baserate.support.garbage import without_garbage_collection
 
 LARGE_VALUES = 100_000
 """Inputs with at least this many values use kernels by default, even if they have to be compiled first."""
@@ -434,6 +435,7 @@ def is_installed() -> bool:
 @functools.cache
 def _kernels() -> ModuleType:
     """The compiled code, which needs numba."""
-    from baserate.passes.kernels import signatures
+    with without_garbage_collection():
+        from baserate.passes.kernels import signatures
 
     return signatures

@@ -15,11 +15,24 @@ from typing import Any, cast
 
 from numba import njit
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
+from baserate.support.garbage import without_garbage_collection
+
+# Without a function for callers in C, which nobody calls.
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+
 part = njit(**_OPTIONS)
 """Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
 
-inlined_part = njit(forceinline=True, **_OPTIONS)
+# Both save time. There is no function that converts arguments of Python, so only compiled code may call the part; numba
+# does the same for its own functions. And no argument may be None, because the code behind such a condition would stay.
+_FOR_COMPILED_CODE: dict[str, Any] = {"no_cpython_wrapper": True, "no_rewrites": True}
+
+inlined_part = njit(forceinline=True, **_FOR_COMPILED_CODE, **_OPTIONS)
 """The same, always inlined. Otherwise the process that compiles a pass may call a copy of the part that was compiled
 separately, and whose last bits differ from those of the cached code.
 """
@@ -36,11 +49,14 @@ def from_cache_or_compiler(function: Callable[..., Any], signature: tuple[Any, .
     """The function compiled for the types of its arguments, from the cache on disk if it is there."""
     if not function.__qualname__.endswith(_digest()):
         function.__qualname__ = f"{function.__qualname__}_{_digest()}"
-    try:
-        dispatcher = njit(cache=True, **_OPTIONS)(function)
-        dispatcher.compile(signature)
-    except Exception:  # without a writable folder, on a full disk or with a damaged file, each process compiles again
-        dispatcher = njit(**_OPTIONS)(function)
-        dispatcher.compile(signature)
+    with without_garbage_collection():
+        try:
+            dispatcher = njit(cache=True, **_OPTIONS)(function)
+            dispatcher.compile(signature)
+        except (
+            Exception
+        ):  # without a writable folder, on a full disk or with a damaged file, each process does it again
+            dispatcher = njit(**_OPTIONS)(function)
+            dispatcher.compile(signature)
     dispatcher.disable_compile()
     return cast(Callable[..., Any], dispatcher)
