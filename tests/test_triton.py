@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from support import kernel_setting
 from torch_support import Problem, as_layout, assert_agrees, on_device, random_kernel_problem
 
 import baserate as br
+from baserate.core.dual import Dual
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -120,6 +122,63 @@ def test_many_classes_have_the_solution_of_numpy(loss: str, k: int, dtype: str, 
     assert result.engine == "torch, triton"
 
 
+@pytest.mark.parametrize("kernels", ["always", "off"])
+@pytest.mark.parametrize(
+    ("loss", "dtype", "kind"),
+    [
+        ("log", "float64", "plain"),
+        ("log", "float32", "weighted"),
+        ("log", "float64", "smoothed"),
+        ("log", "float32", "logits"),
+        ("log", "float64", "class without rate"),
+        ("brier", "float64", "plain"),
+        ("brier", "float32", "weighted"),
+        ("brier", "float64", "class without rate"),
+        (br.losses.Power(1.5), "float64", "weighted"),
+    ],
+)
+def test_no_matrix_is_computed_for_hundreds_of_classes(
+    loss: Any, dtype: str, kind: str, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k, n = 270, 400 if loss == "brier" else 1000
+    rng = np.random.default_rng(k)
+    logits = 2.0 * rng.normal(size=(n, k))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    rates = rng.dirichlet(np.full(k, 5.0))
+    if kind == "class without rate":
+        rates = np.where(np.arange(k) == 3, 0.0, rates) / (1.0 - rates[3])
+    options: dict[str, Any] = {"loss": loss, "from_logits": kind == "logits"}
+    if kind == "weighted":
+        options["sample_weight"] = torch.as_tensor(rng.random(n), device=DEVICE)
+    if kind == "smoothed":
+        options["zeros"] = 1e-5
+    rows = as_layout(logits if kind == "logits" else p, dtype, "slice", DEVICE)
+    monkeypatch.setattr(Dual, "evaluate", lambda *args, **options: pytest.fail("sums the matrix"))
+    with kernel_setting(kernels):
+        result = assert_agrees(Problem(rows, rates, options), tol=1e-12)
+    assert ("triton" in result.engine) == (kernels == "always" and isinstance(loss, str))
+
+
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_products_that_kernels_leave_to_torch(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from baserate.passes import triton_launch
+
+    k = 260
+    rng = np.random.default_rng(k)
+    p, rates = rng.dirichlet(np.full(k, 0.5), 800), rng.dirichlet(np.full(k, 5.0))
+    expected = br.adjust(p, rates, loss=loss)
+    launch = triton_launch.launch_product
+    lost = itertools.cycle([False, True])
+
+    def every_other_one(*args: Any) -> Any:
+        line = launch(*args)
+        return np.append(np.zeros(k), 1.0) if next(lost) else line
+
+    monkeypatch.setattr(triton_launch, "launch_product", every_other_one)
+    result = solve(as_layout(p, "float64", "rows", DEVICE), rates, loss=loss)
+    assert result.shift == pytest.approx(expected.shift, abs=1e-8)
+
+
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_many_classes_are_checked(loss: str) -> None:
     p = np.random.default_rng(8).dirichlet(np.ones(20), 300)
@@ -146,10 +205,19 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
-        from baserate.passes import triton_kernels as kernels, triton_wide as wide
+        from baserate.passes import triton_kernels as kernels, triton_products as products, triton_wide as wide
+
+        def compile_for_gpu(kernel, chosen):
+            types = dict.fromkeys(("weights", "settings", "scaled", "out"), "*fp64")
+            types |= dict.fromkeys(("raw", "rows"), "*fp32")
+            types |= dict.fromkeys(chosen, "constexpr")
+            signature = {name: types.get(name, "i32") for name in kernel.arg_names}
+            target = GPUTarget("cuda", 90, 32)
+            found = triton.compile(ASTSource(kernel, signature, chosen), target=target, options={"num_warps": 2})
+            assert ".f64" in found.asm["ptx"]
 
         few = dict(K=3, BLOCK=64, CURVATURE=True, ROUND=True, LOGITS=False, WEIGHTED=True)
-        many = dict(K=20, COLUMNS=32, ROWS=4, SCALED=True, ROUND=True, LOGITS=False, WEIGHTED=True)
+        many = dict(K=20, COLUMNS=32, ROWS=4, SCALED=True, DIAGONAL=True, ROUND=True, LOGITS=False, WEIGHTED=True)
         all_flags = {kernels.log_pass: few, kernels.brier_pass: few, wide.log_wide: many, wide.brier_wide: many}
         for kernel, flags in all_flags.items():
             extreme = {name: True for name in ("SMOOTH", "UNDERFLOW") if name in kernel.arg_names}
@@ -159,13 +227,10 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
                 flags | dict(SURVEY=False, WRITE=True) | dict.fromkeys(extreme, False),
                 flags | dict(SURVEY=False, WRITE=True, WEIGHTED=False) | extreme,
             ):
-                types = dict.fromkeys(("weights", "settings", "scaled", "out"), "*fp64")
-                types |= dict.fromkeys(("raw", "rows"), "*fp32")
-                types |= dict.fromkeys(chosen, "constexpr")
-                signature = {name: types.get(name, "i32") for name in kernel.arg_names}
-                target = GPUTarget("cuda", 90, 32)
-                found = triton.compile(ASTSource(kernel, signature, chosen), target=target, options={"num_warps": 2})
-                assert ".f64" in found.asm["ptx"]
+                compile_for_gpu(kernel, chosen)
+        for kernel in products.log_product, products.brier_product:
+            for flag in True, False:
+                compile_for_gpu(kernel, dict(K=300, COLUMNS=512, ROWS=1, LOGITS=flag, WEIGHTED=flag))
     """
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
     done = subprocess.run(

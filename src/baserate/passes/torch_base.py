@@ -29,9 +29,13 @@ class TorchLoss(ABC):
     def row_map(self, x: Tensor, *, bounded: bool = True) -> Tensor:
         """The predictions for dual points. Other dimensions than the last may have any sizes."""
 
-    @abstractmethod
+    def slopes(self, a: Tensor, *, bounded: bool = True) -> Tensor:
+        """The slopes of the row map, for losses that have them."""
+        raise NotImplementedError(f"{type(self).__name__} has no slopes")
+
     def jacobian(self, a: Tensor, weights: Tensor, *, bounded: bool = True) -> Tensor:
-        """The weighted sum of the derivatives of the row map."""
+        """The weighted sum of the derivatives of the row map. Losses without slopes override this."""
+        return centred_outer(self.slopes(a, bounded=bounded), weights)
 
     def link(self, p: Tensor) -> Tensor:
         """The dual points of predictions."""

@@ -17,7 +17,7 @@ from baserate.losses.power import Power
 from baserate.losses.ranked import RankedProbability
 from baserate.losses.softened import Softened
 from baserate.losses.spherical import Spherical
-from baserate.passes.torch_base import Tensor, TorchLoss, centred_outer, laplacian
+from baserate.passes.torch_base import Tensor, TorchLoss, laplacian
 from baserate.passes.torch_power import TorchPower, TorchSoftened
 
 
@@ -44,8 +44,11 @@ class TorchLog(TorchLoss):
     def conjugate(self, x: Tensor, a: Tensor) -> Tensor:
         return x.amax(dim=1) - torch.log(a.amax(dim=1))
 
+    def slopes(self, a: Tensor, *, bounded: bool = True) -> Tensor:
+        return a
+
     def jacobian(self, a: Tensor, weights: Tensor, *, bounded: bool = True) -> Tensor:
-        return laplacian((a.T * weights) @ a)
+        return laplacian((a.T * weights) @ a)  # without the division by the sums of the slopes, which are 1
 
     def divergence(self, p: Tensor, q: Tensor) -> Tensor:
         ratio = torch.where(q > 0, torch.log(q) - torch.log(p), 0.0)
@@ -69,9 +72,8 @@ class TorchBrier(TorchLoss):
             return onto_simplex(0.5 * x)
         return 0.5 * x + (1.0 - 0.5 * x.sum(dim=-1, keepdim=True)) / x.shape[-1]
 
-    def jacobian(self, a: Tensor, weights: Tensor, *, bounded: bool = True) -> Tensor:
-        support = (a > 0).to(a.dtype) if bounded else torch.ones_like(a)
-        return centred_outer(0.5 * support, weights)
+    def slopes(self, a: Tensor, *, bounded: bool = True) -> Tensor:
+        return 0.5 * (a > 0).to(a.dtype) if bounded else torch.full_like(a, 0.5)
 
     def divergence(self, p: Tensor, q: Tensor) -> Tensor:
         return self.phi(q - p)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from baserate.core.contracts import Block, DualSums, Engine, RowPasses, SurveySums, WrittenBlock, WrittenSums
+from baserate.core.contracts import (
+    Block,
+    DualSums,
+    Engine,
+    ProductSums,
+    RowPasses,
+    SurveySums,
+    WrittenBlock,
+    WrittenSums,
+)
 from baserate.core.row_model import NO_CURVATURE, RowModel
 from baserate.errors import BadLoss
 from baserate.inputs.reading import Naming
@@ -39,6 +48,7 @@ class TorchPasses(RowPasses):
     name = "torch"
     array_module = "torch"
     is_default = True
+    multiplies = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -80,6 +90,17 @@ class TorchPasses(RowPasses):
         curvature_sum = [rows.kept_loss.jacobian(a, w, bounded=self.model.bounded)] if curvature else []
         conjugate, magnitude, mean, *rest = _to_numpy(w @ conjugate, w @ conjugate.abs(), w @ a, *curvature_sum)
         return DualSums(conjugate, magnitude, mean, rest[0] if curvature else NO_CURVATURE)
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        rows, w = self._rows, block.weights
+        x, a = rows.shifted(rows.kept(rows.read(block.rows)[1]), shift)
+        conjugate, (h, share) = rows.kept_loss.conjugate(x, a), rows.slopes(a)
+        return DualSums(*_to_numpy(w @ conjugate, w @ conjugate.abs(), w @ a, w @ (h - h * share)))
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        rows = self._rows
+        a = rows.shifted(rows.kept(rows.read(block.rows)[1]), shift)[1]
+        return ProductSums(*_to_numpy(rows.multiply(a, block.weights, vector)))
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         import torch

@@ -73,6 +73,17 @@ class TorchRows:
             return x, torch.ones_like(x)
         return x, self.kept_loss.row_map(x, bounded=self.model.bounded)
 
+    def slopes(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """The slopes of adjusted rows, and each as a share of the sum of its row."""
+        h = self.kept_loss.slopes(a, bounded=self.model.bounded)
+        total = h.sum(dim=1, keepdim=True)
+        return h, torch.where(total > 0, h / total, 0.0)
+
+    def multiply(self, a: Tensor, weights: Tensor, vector: FloatArray) -> Tensor:
+        """The curvature times a vector, from adjusted rows."""
+        (h, share), v = self.slopes(a), on_device(vector, a)
+        return weights @ (h * (v - (share @ v)[:, None]))
+
     def adjusted(self, raw: Tensor, shift: FloatArray) -> AdjustedTensors:
         """The adjustment of raw rows that were checked."""
         p, eta = self.read(raw)

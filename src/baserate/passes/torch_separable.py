@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from baserate.passes.torch_base import Tensor, TorchLoss, centred_outer
+from baserate.passes.torch_base import Tensor, TorchLoss
 
 _MAX_STEPS = 200
 _MAX_SLOPE = 1e100
@@ -58,7 +58,7 @@ class TorchSeparable(TorchLoss):
 
         def excess(s: Tensor) -> tuple[Tensor, Tensor]:
             a = self._entries(self.link(s) - gap, bounded)
-            return _sum(a) - 1.0, self.ddf(s) * _sum(self._slope(a, bounded))
+            return _sum(a) - 1.0, self.ddf(s) * _sum(self.slopes(a, bounded=bounded))
 
         s, _, _ = root_of_increasing(excess, low, high, _rounding(x))
         a = self._entries(self.link(s) - gap, bounded)
@@ -73,9 +73,10 @@ class TorchSeparable(TorchLoss):
             a = torch.where(lost, torch.finfo(a.dtype).tiny, a)
         return a
 
-    def jacobian(self, a: Tensor, weights: Tensor, *, bounded: bool = True) -> Tensor:
-        """The weighted sum of the derivatives of the row map."""
-        return centred_outer(self._slope(a, bounded), weights)
+    def slopes(self, a: Tensor, *, bounded: bool = True) -> Tensor:
+        """See :meth:`baserate.losses.separable.SeparableLoss.slopes`."""
+        h = (1.0 / self.ddf(a)).clamp_max(_MAX_SLOPE)
+        return torch.where(a > 0, h, 0.0) if bounded else h
 
     def _refine(self, y: Tensor, width: Tensor, bounded: bool) -> Tensor:
         """See :meth:`baserate.losses.separable.SeparableLoss._refine`."""
@@ -88,17 +89,13 @@ class TorchSeparable(TorchLoss):
 
         def excess(delta: Tensor) -> tuple[Tensor, Tensor]:
             a = self._entries(y + delta, bounded)
-            return _sum(a) - 1.0, _sum(self._slope(a, bounded))
+            return _sum(a) - 1.0, _sum(self.slopes(a, bounded=bounded))
 
         _, low, high = root_of_increasing(excess, -width, width, _rounding(y))
         below, above = self._entries(y + low, bounded), self._entries(y + high, bounded)
         rise = _sum(above) - _sum(below)
         share = torch.where(rise > 0, (1.0 - _sum(below)) / torch.where(rise > 0, rise, 1.0), 0.0)
         return below + share.clamp(0.0, 1.0) * (above - below)
-
-    def _slope(self, a: Tensor, bounded: bool) -> Tensor:
-        h = (1.0 / self.ddf(a)).clamp_max(_MAX_SLOPE)
-        return torch.where(a > 0, h, 0.0) if bounded else h
 
     def _entries(self, y: Tensor, bounded: bool) -> Tensor:
         a = self.inverse_link(y)

@@ -6,11 +6,13 @@ import contextlib
 import functools
 import math
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
-from baserate.passes import triton_kernels, triton_wide
+from baserate.passes import triton_kernels, triton_products, triton_wide
 from baserate.passes.triton_kernels import n_sums
 from baserate.support.arrays import FloatArray
 
@@ -18,7 +20,8 @@ MOST_CURVED = 12
 """Most classes of a row that fit in one lane with the curvature."""
 
 _MOST_PER_LANE = 16  # Without it.
-_TILE_VALUES, _LANE_COLUMNS = 128, 16  # Values of a tile for more classes, and the columns that a lane holds at most.
+_TILE_VALUES = 128  # Values of a tile for more classes.
+_LANE_COLUMNS, _WRITTEN_COLUMNS = 32, 16  # The columns that a lane holds at most; fewer where rows are written.
 _SCALED_VALUES = 1 << 26  # Values in float64 that are stored at a time for the curvature of many classes: 512 MiB.
 _PROGRAMS_PER_CORE = 32  # Enough to hide the latency of memory, and few enough that adding up their sums costs little.
 _LEAST_TILES = 8  # Tiles per program; for fewer, adding up the sums of its lanes would take longer than the rows.
@@ -46,19 +49,36 @@ class PassInput(NamedTuple):
 
 
 def launch(
-    data: PassInput, settings: FloatArray, rows: Any = None, *, survey: bool = False, curvature: bool = False
+    data: PassInput,
+    settings: FloatArray,
+    rows: Any = None,
+    *,
+    survey: bool = False,
+    curvature: bool = False,
+    diagonal: bool = False,
 ) -> FloatArray:
     """Run a pass, and wait for its sums. Without ``rows`` nothing is written.
 
     Returns
     -------
-    array of shape (N_SUMS + 3k,), with the edge weights after it if the curvature was asked for
-        Those below the diagonal, or all k * k.
+    array of shape (N_SUMS + 3k,), and after it what was asked for of the curvature
+        Edge weights, those below the diagonal or all k * k; or the k numbers of the diagonal.
     """
+    if diagonal or not _fits_a_lane(data.raw.shape[1], curvature):
+        return _wait_for(_launch_wide, data, settings, rows, survey, curvature, diagonal)
+    return _wait_for(_launch_per_lane, data, settings, rows, survey, curvature)
+
+
+def launch_product(data: PassInput, settings: FloatArray, vector: FloatArray) -> FloatArray:
+    """The curvature times a vector, for many classes, and then the number of rows that the kernel cannot compute."""
+    return _wait_for(_launch_product, data, np.concatenate([settings, vector]))
+
+
+def _wait_for(run: Callable[..., Any], data: PassInput, settings: FloatArray, *options: Any) -> FloatArray:
+    """What a kernel returns, as a NumPy array."""
     on_device = torch.from_numpy(settings).to(data.raw.device, non_blocking=True)
-    run = _launch_per_lane if _fits_a_lane(data.raw.shape[1], curvature) else _launch_wide
     with device_of(data.raw):
-        found: FloatArray = run(data, on_device, rows, survey, curvature).cpu().numpy()
+        found: FloatArray = run(data, on_device, *options).cpu().numpy()
     return found
 
 
@@ -95,30 +115,42 @@ def _launch_per_lane(data: PassInput, settings: Any, rows: Any, survey: bool, cu
     return out.sum(dim=0) if line is None else torch.sum(out, dim=0, out=line[: out.shape[1]])
 
 
-def _launch_wide(data: PassInput, settings: Any, rows: Any, survey: bool, curvature: bool) -> Any:
+def _launch_wide(data: PassInput, settings: Any, rows: Any, survey: bool, curvature: bool, diagonal: bool) -> Any:
     """Run a kernel for many classes; for the curvature, on some rows at a time."""
     raw, weights, k = data.raw, data.weights, data.raw.shape[1]
-    columns = 1 << (k - 1).bit_length()
-    in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
-    warps = max(columns // (32 * _LANE_COLUMNS), 1)
+    columns, in_tile, warps = _wide_shape(k, writes=rows is not None)
     run = triton_wide.log_wide if data.loss == "log" else triton_wide.brier_wide
     sums, edges = 0.0, torch.zeros((k, k) if curvature else 0, dtype=torch.float64, device=raw.device)
     size = max(_SCALED_VALUES // k, 1) if curvature else len(raw)
     scaled = torch.empty((min(size, len(raw)), k), dtype=torch.float64, device=raw.device) if curvature else edges
     for start in range(0, len(raw), size):
         piece = raw[start : start + size]
-        out = _space_for_sums(raw, -(-len(piece) // in_tile), n_sums(k, False))
+        out = _space_for_sums(raw, -(-len(piece) // in_tile), n_sums(k, False) + (k if diagonal else 0))
         target = out if rows is None else rows[start : start + size]
         of_rows = out if weights is None else weights[start : start + size]
         run[(len(out),)](
             piece, of_rows, settings, target, scaled, out, len(piece), *piece.stride(), *target.stride(),
-            K=k, COLUMNS=columns, ROWS=in_tile, SCALED=curvature, **_flags(data, rows, survey), **_options(warps),
+            K=k, COLUMNS=columns, ROWS=in_tile, SCALED=curvature, DIAGONAL=diagonal,
+            **_flags(data, rows, survey), **_options(warps),
         )  # fmt: skip
         sums = sums + out.sum(dim=0)
         if curvature:
             done = scaled[: len(piece)]
             edges.addmm_(done.T, done)
     return torch.cat([sums, edges.reshape(-1)])
+
+
+def _launch_product(data: PassInput, settings: Any) -> Any:
+    """Run a kernel that multiplies with the curvature. After the settings there is the vector."""
+    raw, weights, k = data.raw, data.weights, data.raw.shape[1]
+    columns, in_tile, warps = _wide_shape(k, writes=False)
+    run = triton_products.log_product if data.loss == "log" else triton_products.brier_product
+    out = _space_for_sums(raw, -(-len(raw) // in_tile), k + 1)
+    run[(len(out),)](
+        raw, out if weights is None else weights, settings, out, len(raw), *raw.stride(),
+        K=k, COLUMNS=columns, ROWS=in_tile, LOGITS=data.are_logits, WEIGHTED=weights is not None, **_options(warps),
+    )  # fmt: skip
+    return out.sum(dim=0)
 
 
 def _flags(data: PassInput, rows: Any, survey: bool) -> dict[str, bool]:
@@ -144,6 +176,13 @@ def _options(warps: int) -> dict[str, Any]:
 def _fits_a_lane(k: int, curvature: bool) -> bool:
     """Whether a lane can hold a row and its sums."""
     return k <= (MOST_CURVED if curvature else _MOST_PER_LANE)
+
+
+def _wide_shape(k: int, *, writes: bool) -> tuple[int, int, int]:
+    """Columns of a tile for many classes, its rows, and warps."""
+    columns = 1 << (k - 1).bit_length()
+    in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
+    return columns, in_tile, max(columns // (32 * (_WRITTEN_COLUMNS if writes else _LANE_COLUMNS)), 1)
 
 
 def _shape(loss: str) -> tuple[int, int]:

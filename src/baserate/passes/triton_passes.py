@@ -17,6 +17,7 @@ from baserate.core.contracts import (
     DualSums,
     Engine,
     FirstSums,
+    ProductSums,
     RowPasses,
     SolvedBlock,
     SurveySums,
@@ -44,13 +45,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class _PassResult(NamedTuple):
-    """The sums of a pass, weighted, for all classes."""
+    """The sums of a pass, weighted, for all classes. ``curved`` is what was summed of the curvature."""
 
     sums: FloatArray
     before: FloatArray
     mean: FloatArray
     rounded: FloatArray
-    edges: FloatArray
+    curved: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,7 @@ class TritonPasses(RowPasses):
     array_module = "torch"
     block_values = 1 << 62  # one block
     reuses_curvature = True
+    multiplies = True
 
     @classmethod
     def for_rows(cls, model: RowModel, rows: Engine, kernels: str) -> Self | None:
@@ -100,6 +102,23 @@ class TritonPasses(RowPasses):
         if done is None:
             return self._in_torch(block, functools.partial(self.fallback.reduce, shift=shift, curvature=curvature))
         return self._dual_sums(done, curvature)
+
+    def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
+        done = self._run(block, shift, diagonal=True)
+        if done is None:
+            return self._in_torch(block, functools.partial(self.fallback.reduce_diagonal, shift=shift))
+        return self._dual_sums(done, False)._replace(curvature=done.curved[self.model.kept_classes])
+
+    def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
+        model, weight = self.model, block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
+        in_torch = functools.partial(self.fallback.multiply, shift=shift, vector=vector)
+        if not self._reaches(shift):
+            return self._in_torch(block, in_torch)
+        of_all_classes = model.per_class(vector, fill=0.0)
+        line = _launching().launch_product(self._input(block), self._settings(shift, block), of_all_classes)
+        if line[-1]:  # rows that the kernel cannot compute
+            return self._in_torch(block, in_torch)
+        return ProductSums(line[:-1][model.kept_classes] * (1.0 if weight is None else weight))
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
         rows = self._space_for_rows(block)
@@ -155,24 +174,27 @@ class TritonPasses(RowPasses):
     def _dual_sums(self, done: _PassResult, curvature: bool) -> DualSums:
         kernels, kept = _kernels(), self.model.kept_classes
         value, size = np.asarray(done.sums[kernels.VALUE]), np.asarray(done.sums[kernels.SIZE])
-        if self.model.keeps_all_classes:
-            return DualSums(value, size, done.mean, laplacian(done.edges) if curvature else NO_CURVATURE)
-        curvature_sum = laplacian(done.edges[np.ix_(kept, kept)]) if curvature else NO_CURVATURE
-        return DualSums(value, size, done.mean[kept], curvature_sum)
+        if not curvature:
+            return DualSums(value, size, done.mean[kept], NO_CURVATURE)
+        edges = _edges(done.curved, self.model.n_classes)
+        if not self.model.keeps_all_classes:
+            edges = edges[np.ix_(kept, kept)]
+        return DualSums(value, size, done.mean[kept], laplacian(edges))
 
     def _is_supported(self, done: _PassResult) -> bool:
         """Whether every row certainly gives probability to some class of positive rate."""
         zeros = done.sums[_kernels().ZEROS]
         return self.model.keeps_all_classes or self.loss != "log" or zeros == 0
 
-    def _run(
-        self, block: Block, shift: FloatArray, *, survey: bool = False, curvature: bool = False, rows: Any = None
-    ) -> _PassResult | None:
+    def _reaches(self, shift: FloatArray) -> bool:
+        """Whether the kernels can compute a pass at this shift."""
+        return self.loss != "log" or bool(np.ptp(shift) <= _WIDEST)
+
+    def _run(self, block: Block, shift: FloatArray, rows: Any = None, **options: bool) -> _PassResult | None:
         """One pass over a block; None if the kernel cannot compute it or met a row that is not a prediction."""
-        if self.loss == "log" and np.ptp(shift) > _WIDEST:
+        if not self._reaches(shift):
             return None
-        settings = self._settings(shift, block)
-        line = _launching().launch(self._input(block), settings, rows, survey=survey, curvature=curvature)
+        line = _launching().launch(self._input(block), self._settings(shift, block), rows, **options)
         return None if line[_kernels().INVALID] else self._result(block, line)
 
     def _input(self, block: Block) -> Any:
@@ -188,7 +210,7 @@ class TritonPasses(RowPasses):
         line[kernels.ZEROS] = zeros
         ends = [kernels.N_SUMS + i * k for i in range(4)]
         before, mean, rounded = (line[start : start + k] for start in ends[:3])
-        return _PassResult(line[: ends[0]], before, mean, rounded, _edges(line[ends[3] :], k))
+        return _PassResult(line[: ends[0]], before, mean, rounded, line[ends[3] :])
 
     def _settings(self, shift: FloatArray, block: Block) -> FloatArray:
         """What the kernel needs to know about the shift and about how rows are read."""
@@ -230,14 +252,12 @@ class TritonPasses(RowPasses):
 
 
 def _edges(found: FloatArray, k: int) -> FloatArray:
-    """Edge weights as a symmetric matrix, from those below the diagonal or from all; 0 if there are none."""
+    """Edge weights as a symmetric matrix, from those below the diagonal or from all."""
     if len(found) == k * k:
         return found.reshape(k, k)
     edges = np.zeros((k, k))
-    if len(found):
-        edges[_below_diagonal(k)] = found
-        edges += edges.T
-    return edges
+    edges[_below_diagonal(k)] = found
+    return edges + edges.T
 
 
 @functools.cache

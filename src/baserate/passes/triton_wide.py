@@ -3,7 +3,8 @@
 A tile has ``ROWS`` rows and as many columns as classes, rounded up to a power of 2. One warp holds it if the classes
 are few enough, so that sums along rows need no shared memory. The arguments and sums are those of
 ``baserate.passes.triton_kernels``, except for the curvature: if ``SCALED``, rows are written to ``scaled``, of shape
-(n, K) in float64, whose product with itself holds the edge weights.
+(n, K) in float64, whose product with itself holds the edge weights. If ``DIAGONAL``, a line of sums ends with the K
+numbers of the diagonal of the curvature.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def _store(rows, a, row, inside, column, row_stride, column_stride, K: tl.conste
 
 @triton.jit
 def _store_sums(
-    out, column, value, size, offset, zeros, ceiling, moved, short, invalid, before, mean, rounded, K: tl.constexpr
+    out, column, value, size, offset, zeros, ceiling, moved, short, invalid, before, mean, rounded, diagonal,
+    K: tl.constexpr, DIAGONAL: tl.constexpr,
 ):  # fmt: skip
     """Add up the rows, and write a line of sums."""
-    line = out + tl.program_id(0).to(tl.int64) * (8 + 3 * K)
+    line = out + tl.program_id(0).to(tl.int64) * (8 + (4 if DIAGONAL else 3) * K)
     tl.store(line + 0, tl.sum(value))
     tl.store(line + 1, tl.sum(size))
     tl.store(line + 2, tl.sum(offset))
@@ -67,6 +69,8 @@ def _store_sums(
     tl.store(line + 8 + column, before, mask=column < K)
     tl.store(line + 8 + K + column, mean, mask=column < K)
     tl.store(line + 8 + 2 * K + column, rounded, mask=column < K)
+    if DIAGONAL:
+        tl.store(line + 8 + 3 * K + column, diagonal, mask=column < K)
 
 
 @triton.jit
@@ -87,13 +91,13 @@ def _rounded_log_rows(a, log_z, centre):
 def log_wide(
     raw, weights, settings, rows, scaled, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, SURVEY: tl.constexpr, SCALED: tl.constexpr,
-    WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
+    DIAGONAL: tl.constexpr, WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """One pass for log loss, where ``a_j = p_j exp(shift_j) / z``."""
     column = tl.arange(0, COLUMNS).to(tl.int64)
     zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([COLUMNS], tl.float64)
     value, size, zeros, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
-    before, mean, rounded = none, none, none
+    before, mean, rounded, diagonal = none, none, none, none
     factor = tl.load(settings + column, mask=column < K, other=0.0)
     centre = tl.load(settings + K + 2)
     for tile in range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
@@ -121,6 +125,8 @@ def log_wide(
             valid = valid & ((tl.max(small.to(tl.int32), axis=1) == 0) | (inverse <= 1.0))
             a = tl.where(small, _TINY, a)
         mean += tl.sum(w[:, None] * a, axis=0)
+        if DIAGONAL:
+            diagonal += tl.sum(w[:, None] * a * (1.0 - a), axis=0)
         if SCALED:
             _store(scaled, tl.sqrt(w)[:, None] * a, row, inside, column, K, 1, K)
         if WRITE:
@@ -132,7 +138,24 @@ def log_wide(
                 rounded += tl.sum(w[:, None] * a, axis=0)
             _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
-    _store_sums(out, column, value, size, zero, zeros, ceiling, moved, short, invalid, before, mean, rounded, K)
+    _store_sums(
+        out,
+        column,
+        value,
+        size,
+        zero,
+        zeros,
+        ceiling,
+        moved,
+        short,
+        invalid,
+        before,
+        mean,
+        rounded,
+        diagonal,
+        K,
+        DIAGONAL,
+    )
 
 
 @triton.jit
@@ -170,13 +193,13 @@ def _onto_simplex(x, column, K: tl.constexpr):
 def brier_wide(
     raw, weights, settings, rows, scaled, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
     K: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, SURVEY: tl.constexpr, SCALED: tl.constexpr,
-    WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
+    DIAGONAL: tl.constexpr, WRITE: tl.constexpr, ROUND: tl.constexpr, LOGITS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """One pass for the Brier score, where ``a = max(p + shift / 2 + theta, 0)``."""
     column = tl.arange(0, COLUMNS).to(tl.int64)
     zero, none = tl.zeros([ROWS], tl.float64), tl.zeros([COLUMNS], tl.float64)
     value, size, offset, ceiling, moved, short, invalid = zero, zero, zero, zero, zero, zero, zero
-    before, mean, rounded = none, none, none
+    before, mean, rounded, diagonal = none, none, none, none
     half = tl.load(settings + column, mask=column < K, other=-_HUGE)
     for tile in range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
         row = tile * ROWS + tl.arange(0, ROWS).to(tl.int64)
@@ -201,6 +224,9 @@ def brier_wide(
         value += w * conjugate
         size += w * tl.abs(conjugate)
         mean += tl.sum(w[:, None] * a, axis=0)
+        if DIAGONAL:
+            slope = 0.5 * w * (1.0 - 1.0 / count)
+            diagonal += tl.sum(tl.where(a > 0.0, slope[:, None], 0.0), axis=0)
         if SCALED:
             scale = tl.sqrt(0.5 * w / count)
             _store(scaled, tl.where(a > 0.0, scale[:, None], 0.0), row, inside, column, K, 1, K)
@@ -216,4 +242,21 @@ def brier_wide(
             moved += w * tl.sum(d * d, axis=1)
             short += w * tl.maximum(fall - tl.min(one, axis=1) - tl.load(settings + K + 3), 0.0)
         invalid += tl.where(valid, 0.0, 1.0)
-    _store_sums(out, column, value, size, offset, zero, ceiling, moved, short, invalid, before, mean, rounded, K)
+    _store_sums(
+        out,
+        column,
+        value,
+        size,
+        offset,
+        zero,
+        ceiling,
+        moved,
+        short,
+        invalid,
+        before,
+        mean,
+        rounded,
+        diagonal,
+        K,
+        DIAGONAL,
+    )
