@@ -78,8 +78,35 @@ def test_large_problems_start_from_a_sample(loss: str, found: list[Any], monkeyp
     monkeypatch.setattr(torch_tensors, "_WORTH_SAMPLING", 50_000)
     p = predictions(17_000, 4, 1.5)
     result = solve(p, rates_near(p, 0.3), loss=loss)
-    assert [answer is not None for answer in found] == [True, True]
-    assert result.n_passes == found[1].n_passes <= 8
+    assert len(found) == 1
+    assert found[0] is not None
+    assert result.n_passes == found[0].n_passes <= 5
+    weighted = solve(p, rates_near(p, 0.3), loss=loss, sample_weight=torch.ones(len(p), device=DEVICE))
+    assert weighted.shift == pytest.approx(result.shift, abs=1e-10)
+
+
+def test_a_sample_that_is_not_easy_leaves_the_problem_to_the_general_method(
+    found: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_tensors, "_WORTH_SAMPLING", 50_000)
+    p = np.maximum(predictions(17_000, 3, 30.0), 1e-9)
+    p /= p.sum(axis=1, keepdims=True)
+    before = p.copy()
+    solve(p, [0.9, 0.09, 0.01])
+    assert found == [None]
+    assert np.array_equal(p, before)
+
+
+@pytest.mark.parametrize("row", [1, 16_000])
+def test_an_invalid_row_of_a_large_problem_is_named(
+    row: int, found: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_tensors, "_WORTH_SAMPLING", 50_000)
+    p = predictions(17_000, 3, 1.0)
+    p[row] = [0.5, np.nan, 0.5]
+    with kernel_setting("always"), pytest.raises(br.errors.BadProbabilities, match=f"row {row}, column 1 is nan"):
+        br.adjust(as_layout(p, "float32", "rows", DEVICE), [0.2, 0.3, 0.5])
+    assert found == [None]
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])

@@ -157,13 +157,17 @@ class Dual:
         """What :meth:`write` returns, without keeping the rows."""
         return Written.of(self.rows.sum(partial(self.passes.measure, shift=shift), self.passes.block_values))
 
-    def solve_in_one_block(self, target: Target, start: FloatArray | None = None) -> SolvedBlock | None:
-        """Solve and write a problem with exact rates whose rows all lie in one block, if the passes can do that."""
+    def solve_in_one_block(self, target: Target, sample: Engine | None = None) -> SolvedBlock | None:
+        """Solve and write a problem with exact rates whose rows all lie in one block, if the passes can do that.
+
+        The search starts from the solution for a sample of the rows, if there is one.
+        """
         rates = self.kept_rate_set.low
+        guide = None if sample is None else next(sample.map(lambda block: block, self.passes.block_values))
 
         def task(block: Block) -> WrittenBlock:
             whole = len(block.weights) == self.rows.n_rows
-            solved = self.passes.solve(block, rates, target, start) if whole else None
+            solved = self.passes.solve(block, rates, target, guide) if whole else None
             return solved or WrittenBlock(block.rows[:0], None)
 
         solved, *_ = self.rows.write(task, self.passes.block_values)

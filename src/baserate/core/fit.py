@@ -33,7 +33,7 @@ LARGEST_SHARE = 1e-8
 EASY_PASSES = 15
 """A problem that takes more passes than this is not an easy one, and is left to the general steps."""
 
-_SAMPLE_STOP = Stop(1e-7, 50)  # A sample differs from all rows by more than that.
+_SAMPLE_STOP = Stop(sampling.TOLERANCE, 50)
 _CORRECTIONS = 3  # Corrections of an extrapolated solution, each a pass.
 _FEW_VALUES, _FEW_PRODUCTS = 1 << 13, 1 << 18  # OpenBLAS uses one thread up to these sizes of vectors and matrices.
 _NEARBY_PASSES = 20  # Passes after which the search for a nearby solution starts from the mean again.
@@ -125,14 +125,9 @@ def solve_easy_problem(dual: Dual, stop: Stop) -> Fit | None:
     exact = dual.kept_rate_set.is_point and model.keeps_all_classes
     if not (exact and rows.in_memory and dual.passes.solves(rows) and stop.max_passes >= EASY_PASSES):
         return None
-    size, start = sampling.sample_size(rows.n_rows, smooth=model.loss.pins_zeros), None
+    size = sampling.sample_size(rows.n_rows, smooth=model.loss.pins_zeros)
     sample = None if size is None else rows.sample(size)
-    if sample is not None:
-        guide = solve_easy_problem(dual.with_rows(sample), _SAMPLE_STOP)
-        if guide is None:
-            return None
-        start = guide.solution.point.shift
-    solved = dual.solve_in_one_block(Target(stop.tol, stop.max_passes), start)
+    solved = dual.solve_in_one_block(Target(stop.tol, stop.max_passes), sample)
     if solved is None:
         return None
     written = Written.of(solved.written)

@@ -18,6 +18,9 @@ NEIGHBOURS = 8
 SEED = 20190
 """Seed of the random places from which rows are taken; any number would do."""
 
+TOLERANCE = 1e-7
+"""Largest error of a rate in the solution for a sample. A sample differs from all rows by more than that."""
+
 _SHARE_SMOOTH, _SHARE_KINKED = 64, 16  # One in this many rows. Row maps with kinks need a more accurate start.
 _MIN_COLLECTED = 1000  # Rows. Fewer are no guide.
 

@@ -239,7 +239,7 @@ class NumbaPasses(RowPasses):
         return WrittenBlock(rows, self._written_sums(done.sums, shift, done.mean, done.rounded_mean))
 
     def solve(
-        self, block: Block, rates: FloatArray, target: Target, start: FloatArray | None = None
+        self, block: Block, rates: FloatArray, target: Target, sample: Block | None = None
     ) -> WrittenBlock | None:
         k = len(rates)
         rows = self._space_for_rows(block)

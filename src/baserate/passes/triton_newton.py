@@ -14,19 +14,28 @@ import numpy as np
 import torch
 
 from baserate.core.newton import SAFETY, Target, relative_tolerance
+from baserate.core.sampling import TOLERANCE
 from baserate.passes.triton_kernels import FINISHED, N_SUMS, n_sums
 from baserate.passes.triton_launch import PassInput, device_of, launch_without_waiting
-from baserate.passes.triton_step import newton_step
+from baserate.passes.triton_step import leave_sample, newton_step
 from baserate.support.arrays import FloatArray
 
 _MOST_EVALUATIONS = 5  # Easy problems need 3 to 5. A pass that is launched in vain takes microseconds.
+_SAMPLE_EVALUATIONS = 7  # Of a sample. Its rows are not written, so there are no corrections.
 _CORRECTIONS = 2  # Steps after the rows were written, each with the rows written again.
 
 # Positions in the state: the residual of the last evaluation, and how many there were. After them, the shift.
-_EVALUATIONS, _SHIFT = 1, 2
+_RESIDUAL, _EVALUATIONS, _SHIFT = 0, 1, 2
 _GIVEN_UP = 2.0  # The state of the search in the settings.
 _NO_RESIDUAL = 1e-100  # Before the first evaluation.
 _COLUMNS = 16  # The classes, rounded up to a power of 2.
+
+
+class Rows(NamedTuple):
+    """Rows that a search reads, and what sums over them have to be multiplied by."""
+
+    data: PassInput
+    weight: float
 
 
 class Problem(NamedTuple):
@@ -34,24 +43,21 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    data : PassInput
-    rows : torch.Tensor of shape (n, k)
+    rows : Rows
+    sample : Rows, optional
+        Some of the rows, whose solution is the start.
+    answer : torch.Tensor of shape (n, k)
         Where the adjusted rows go.
     rates : array of shape (k,)
-    weight : float
-        What sums over rows have to be multiplied by.
     settings : array
-        The settings of the first pass.
-    start : array of shape (k,), optional
-        The solution for a sample of the rows.
+        The settings of the first pass, whose shift is 0.
     """
 
-    data: PassInput
-    rows: Any
+    rows: Rows
+    sample: Rows | None
+    answer: Any
     rates: FloatArray
-    weight: float
     settings: FloatArray
-    start: FloatArray | None
 
 
 class Found(NamedTuple):
@@ -80,10 +86,12 @@ def search(problem: Problem, target: Target, is_solution: Callable[[FloatArray, 
     ``is_solution`` says whether a shift, and the sums of the pass that wrote the rows, are a solution.
     """
     # Steps that fail show in the written rows. (Triton's interpreter would warn, since it computes with NumPy.)
-    with device_of(problem.data.raw), np.errstate(all="ignore"):
+    with device_of(problem.rows.data.raw), np.errstate(all="ignore"):
         passes = _Search.begin(problem, target)
+        if passes.sample is not None:
+            passes.solve_sample(passes.sample)
         for i in range(_MOST_EVALUATIONS):
-            passes.evaluate(i)
+            passes.evaluate(passes.rows, i, learned=passes.learned)
         passes.write()
         found = passes.read()
         latest = found.n_passes - 2
@@ -96,6 +104,14 @@ def search(problem: Problem, target: Target, is_solution: Callable[[FloatArray, 
         return found if not found.given_up and is_solution(found.shift, found.written) else None
 
 
+class _RowsOnDevice(NamedTuple):
+    """Rows, the goal of a step (see ``triton_step``), and a line of sums for each pass."""
+
+    data: PassInput
+    goal: Any
+    lines: Any
+
+
 class _Search(NamedTuple):
     """A search whose state is on the device. Its methods only launch kernels, except for ``read``."""
 
@@ -103,54 +119,72 @@ class _Search(NamedTuple):
     memory: Any
     settings: Any
     state: Any
-    goal: Any
-    lines: Any
+    rows: _RowsOnDevice
+    sample: _RowsOnDevice | None
 
     @classmethod
     def begin(cls, problem: Problem, target: Target) -> Self:
         """Copy the problem to the device."""
-        k, start = len(problem.rates), problem.start
-        n_lines = _MOST_EVALUATIONS + 1
-        state = [_NO_RESIDUAL, 0.0, *(np.zeros(k) if start is None else start)]
-        goal = [*problem.rates, problem.weight, target.tol, relative_tolerance(target.tol)]
-        front = torch.from_numpy(np.concatenate([problem.settings, state, goal]))
-        sizes = [len(problem.settings), len(state), len(goal), n_lines * n_sums(k, True)]
-        memory = torch.empty(sum(sizes), dtype=torch.float64, device=problem.data.raw.device)
-        memory[: len(front)].copy_(front, non_blocking=True)
-        settings, on_device, goals, lines = memory.split(sizes)
-        return cls(problem, memory, settings, on_device, goals, lines.view(n_lines, -1))
+        rows, sample, _, rates, settings = problem
+        n_lines, state = _MOST_EVALUATIONS + 1, np.zeros(_SHIFT + len(rates))
+        state[_RESIDUAL] = _NO_RESIDUAL
+        front = [settings, state, _goal(rates, rows.weight, target.tol)]
+        if sample is not None:
+            front.append(_goal(rates, sample.weight, TOLERANCE))
+        sizes = [len(part) for part in front]
+        sizes.append(n_lines * n_sums(len(rates), True))
+        memory = torch.empty(sum(sizes), dtype=torch.float64, device=rows.data.raw.device)
+        memory[: -sizes[-1]].copy_(torch.from_numpy(np.concatenate(front)), non_blocking=True)
+        parts = memory.split(sizes)
+        lines = parts[-1].view(n_lines, -1)
+        of_sample = None
+        if sample is not None:
+            of_sample = _RowsOnDevice(sample.data, parts[3], lines.new_empty(_SAMPLE_EVALUATIONS, lines.shape[1]))
+        return cls(problem, memory, parts[0], parts[1], _RowsOnDevice(rows.data, parts[2], lines), of_sample)
 
     @property
     def learned(self) -> bool:
         """Whether the curvature at the start serves all steps. That of the Brier score has jumps."""
-        return self.problem.start is not None and self.problem.data.loss == "log"
+        return self.sample is not None and self.rows.data.loss == "log"
 
-    def evaluate(self, i: int) -> None:
+    def solve_sample(self, sample: _RowsOnDevice) -> None:
+        """Launch the search on the sample. If it fails, all further passes are skipped, because the search gives up."""
+        for i in range(_SAMPLE_EVALUATIONS):
+            self.evaluate(sample, i, learned=False)
+        leave_sample[(1,)](self.settings, self.state, K=len(self.problem.rates), NO_RESIDUAL=_NO_RESIDUAL)
+
+    def evaluate(self, rows: _RowsOnDevice, i: int, *, learned: bool) -> None:
         """Launch evaluation number ``i`` of the dual, and the step that follows from it."""
-        curvature = i == 0 or not self.learned
-        launch_without_waiting(self.problem.data, self.settings, self.lines[i], survey=i == 0, curvature=curvature)
-        self._step(self.lines[i], self.lines[i if curvature else 0], order=2 if curvature else 1)
+        curvature = i == 0 or not learned
+        launch_without_waiting(rows.data, self.settings, rows.lines[i], survey=i == 0, curvature=curvature)
+        self._step(rows, rows.lines[i], rows.lines[i if curvature else 0], order=2 if curvature else 1)
 
     def write(self) -> None:
         """Launch the pass that writes the rows."""
-        launch_without_waiting(self.problem.data, self.settings, self.lines[-1], self.problem.rows)
+        launch_without_waiting(self.rows.data, self.settings, self.rows.lines[-1], self.problem.answer)
 
     def correct(self, latest: int) -> None:
         """Launch a step from the written rows, with the curvature of the latest evaluation."""
         self.settings[len(self.problem.rates) + FINISHED].zero_()
-        self._step(self.lines[-1], self.lines[0 if self.learned else latest], order=1)
+        lines = self.rows.lines
+        self._step(self.rows, lines[-1], lines[0 if self.learned else latest], order=1)
 
     def read(self) -> Found:
         """Wait for the device, and copy shift and sums from it."""
         found, k = self.memory.cpu().numpy(), len(self.problem.rates)
         state = found[len(self.settings) :][: len(self.state)]
-        sums = found[-self.lines.numel() :].reshape(self.lines.shape)
+        sums = found[-self.rows.lines.numel() :].reshape(self.rows.lines.shape)
         n_passes, given_up = int(state[_EVALUATIONS]) + 1, bool(found[k + FINISHED] == _GIVEN_UP)
         return Found(state[_SHIFT:], n_passes, given_up, sums[0], sums[-1, : n_sums(k, False)])
 
-    def _step(self, line: Any, curved: Any, order: int) -> None:
+    def _step(self, rows: _RowsOnDevice, line: Any, curved: Any, order: int) -> None:
         k = len(self.problem.rates)
         newton_step[(1,)](
-            self.settings, self.state, self.goal, line, curved[N_SUMS + 3 * k :],
-            K=k, COLUMNS=_COLUMNS, BRIER=self.problem.data.loss == "brier", ORDER=order, SAFE=SAFETY,
+            self.settings, self.state, rows.goal, line, curved[N_SUMS + 3 * k :],
+            K=k, COLUMNS=_COLUMNS, BRIER=rows.data.loss == "brier", ORDER=order, SAFE=SAFETY,
         )  # fmt: skip
+
+
+def _goal(rates: FloatArray, weight: float, tol: float) -> FloatArray:
+    """What a step needs to know about some rows."""
+    return np.concatenate([rates, [weight, tol, relative_tolerance(tol)]])

@@ -133,14 +133,17 @@ class TritonPasses(RowPasses):
         return self.model.n_classes <= _launching().MOST_CURVED and self.model.answer_types.columns is None
 
     def solve(
-        self, block: Block, rates: FloatArray, target: Target, start: FloatArray | None = None
+        self, block: Block, rates: FloatArray, target: Target, sample: Block | None = None
     ) -> WrittenBlock | None:
         from baserate.passes import triton_newton
 
-        rows, data, k = self._space_for_rows(block), self._input(block), len(rates)
-        weight = block.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
-        settings = self._settings(np.zeros(k) if start is None else start, block)
-        problem = triton_newton.Problem(data, rows, rates, 1.0 if weight is None else weight, settings, start)
+        def weighted(some: Block) -> Any:
+            weight = some.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
+            return triton_newton.Rows(self._input(some), 1.0 if weight is None else weight)
+
+        rows, settings = self._space_for_rows(block), self._settings(np.zeros(len(rates)), block)
+        guide = None if sample is None else weighted(sample)
+        problem = triton_newton.Problem(weighted(block), guide, rows, rates, settings)
 
         def is_solution(shift: FloatArray, sums: FloatArray) -> bool:
             mean = self._result(block, sums).mean

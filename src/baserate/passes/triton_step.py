@@ -71,3 +71,16 @@ def newton_step(
         tl.store(settings + K + 4, tl.where(given_up, 2.0, done.to(tl.float64)))
         tl.store(state + 0, residual)
         tl.store(state + 1, tl.load(state + 1) + 1.0)
+
+
+@triton.jit
+def leave_sample(settings, state, K: tl.constexpr, NO_RESIDUAL: tl.constexpr):
+    """Go on from the solution for a sample to a search on all rows, or give up if there is none.
+
+    settings, state : as above
+    NO_RESIDUAL : the residual before the first evaluation
+    """
+    solved = tl.load(settings + K + 4) == 1.0
+    tl.store(settings + K + 4, tl.where(solved, 0.0, 2.0))
+    tl.store(state + 0, NO_RESIDUAL)
+    tl.store(state + 1, 0.0)

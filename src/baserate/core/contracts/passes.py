@@ -107,12 +107,10 @@ class RowPasses(ABC):
         """Whether :meth:`solve` is for problems with these rows."""
         return False
 
-    def solve(
-        self, block: Block, rates: FloatArray, target: Any, start: FloatArray | None = None
-    ) -> WrittenBlock | None:
+    def solve(self, block: Block, rates: FloatArray, target: Any, sample: Block | None = None) -> WrittenBlock | None:
         """Solve a problem with exact rates that lies in one block; its sums are a :class:`SolvedBlock`.
 
-        ``start`` is a shift near the solution. None if the problem is not an easy one.
+        ``sample`` has some of the rows. Their solution is the start. None if the problem is not an easy one.
         """
         raise NotImplementedError(f"{type(self).__name__} does not solve blocks")
 
