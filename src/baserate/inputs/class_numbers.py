@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ RATES_TOLERANCE = 1e-6
 
 _ROUNDING = 4 * np.finfo(np.float64).eps
 _CLASSES = Option("classes", "[...]")
+
+ARRAY_LIKE = (np.ndarray, list, tuple)
+"""The usual types of rates that are given by position."""
 
 
 def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> FloatArray:
@@ -39,7 +42,7 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         raise BadRates(f"{what} is the text {quoted_name(rates)}; pass a number or a dict, or parse it by Rates.parse")
     if is_one_number(rates):
         rates = _of_two_classes(rates, n_classes, what)
-    elif isinstance(rates, Mapping):
+    elif is_mapping(rates):
         rates = _from_mapping(_with_the_rest(rates, classes, n_classes), classes, n_classes, what)
     if has_masked_entries(rates):
         raise BadRates(
@@ -71,6 +74,12 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         raise BadRates(f"{what} sum to {total:.6g}, not 1; to rescale them, divide each by their sum{bounds}")
     # Rates that sum to 1 up to rounding stay as they are, since dividing 0.4 by their sum may give 0.4000000000000001.
     return pi if abs(total - 1.0) <= _ROUNDING else np.asarray(pi / total)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether this is a mapping, such as a dict."""
+    # Not isinstance alone: the first array in a process would be compared with every known kind of mapping.
+    return not isinstance(value, ARRAY_LIKE) and isinstance(value, Mapping)
 
 
 def is_one_number(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from baserate.errors import BadOption, BadProbabilities, BadRates, Option
 from baserate.inputs.class_names import matched_names, same_text
-from baserate.inputs.class_numbers import series_to_dict, sum_is_below_one
+from baserate.inputs.class_numbers import ARRAY_LIKE, series_to_dict, sum_is_below_one
 from baserate.inputs.validation import quoted, quoted_name
 
 COLUMN_PATTERN = Option("columns", "'p_*'")
@@ -132,6 +132,8 @@ class NamedClasses(NamedTuple):
 
 def classes_of_rates(rates: object) -> NamedClasses:
     """The classes that the rates name."""
+    if isinstance(rates, ARRAY_LIKE):
+        return NamedClasses(None, False)
     rates = series_to_dict(rates)
     if isinstance(rates, Mapping):
         return NamedClasses(tuple(rates), not sum_is_below_one(rates))

@@ -35,10 +35,10 @@ def registered() -> list[type[Loss]]:
 
 def as_loss(loss: str | Loss) -> Loss:
     """Convert a ``loss`` argument, a name or a loss, to a loss."""
-    if isinstance(loss, Loss):
-        return loss
     if isinstance(loss, str) and loss in _WITHOUT_PARAMETERS:
         return _WITHOUT_PARAMETERS[loss]()
+    if isinstance(loss, Loss):
+        return loss
     known = ", ".join(map(repr, _WITHOUT_PARAMETERS))
     if isinstance(loss, type) and issubclass(loss, Loss):
         raise BadLoss(f"loss is the class {loss.__name__}; pass an instance, such as {loss.__name__}(...)")

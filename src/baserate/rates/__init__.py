@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from baserate.rates.base import Rates, is_grouped
+from baserate.rates.base import Rates, is_grouped, is_rates
 from baserate.rates.by_group import GroupedRates
 from baserate.rates.ellipsoid_kinds import EllipsoidRates
 from baserate.rates.estimated import EstimatedRates
@@ -30,4 +30,5 @@ __all__ = [
     "as_margins",
     "from_json",
     "is_grouped",
+    "is_rates",
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from numpy.typing import ArrayLike
 
 from baserate.errors import BadFile, BadRates, BaserateError, Option
+from baserate.inputs.class_numbers import ARRAY_LIKE
 from baserate.inputs.validation import quoted_name
 from baserate.rates.arguments import count_labels
 from baserate.rates.ellipsoid_arguments import around_draws, near_by_matrix
@@ -419,9 +420,15 @@ class Rates(RatesInterface):
             raise BadFile(f"{path} does not describe a set of class rates: {type(error).__name__}: {error}") from error
 
 
+def is_rates(value: object) -> TypeGuard[Rates]:
+    """Whether this is an object that :class:`Rates` or a function of this package created."""
+    # Not isinstance alone: the first array in a process would be compared with every kind of rates.
+    return not isinstance(value, ARRAY_LIKE) and isinstance(value, Rates)
+
+
 def is_grouped(rates: object) -> bool:
     """Whether these are rates per group."""
-    return isinstance(rates, Rates) and rates.is_grouped
+    return is_rates(rates) and rates.is_grouped
 
 
 def _without_survey(text: str) -> BadRates:

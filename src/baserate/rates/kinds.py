@@ -9,10 +9,17 @@ from typing import Any, Self
 import numpy as np
 
 from baserate.errors import BadOption, BadRates
-from baserate.inputs.class_numbers import as_rates, is_one_number, leaves_classes_free, one_per_class, series_to_dict
+from baserate.inputs.class_numbers import (
+    as_rates,
+    is_mapping,
+    is_one_number,
+    leaves_classes_free,
+    one_per_class,
+    series_to_dict,
+)
 from baserate.inputs.validation import class_label, is_number, quoted_name
 from baserate.rates.balls import Ball
-from baserate.rates.base import Rates
+from baserate.rates.base import Rates, is_rates
 from baserate.rates.sets import ROUNDING, RateSet
 from baserate.rates.summary import interval, list_numbers
 from baserate.support.arrays import FloatArray
@@ -184,9 +191,9 @@ def check_bounds(low: FloatArray, high: FloatArray, classes: tuple[Any, ...] | N
 
 def as_known(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, what: str = "rates") -> Rates:
     """Convert the ``rates`` argument of a caller to :class:`Rates` with one number per column."""
-    if isinstance(rates, Rates):
+    if is_rates(rates):
         return rates.on(classes, n_classes)
     rates = series_to_dict(rates, classes)
-    if isinstance(rates, Mapping) and leaves_classes_free(rates, classes, n_classes):
+    if is_mapping(rates) and leaves_classes_free(rates, classes, n_classes):
         return RatesBetween(None, dict(rates), dict(rates)).on(classes, n_classes)
     return ExactRates(classes, as_rates(rates, classes, n_classes, what=what))

@@ -21,7 +21,7 @@ from baserate.inputs.validation import as_classes, as_flag, is_number, quoted, q
 from baserate.losses.base import Loss
 from baserate.losses.check import check_loss
 from baserate.losses.registry import as_loss
-from baserate.rates import Rates, RatesLike, as_known, as_margins, is_grouped
+from baserate.rates import Rates, RatesLike, as_known, as_margins, is_grouped, is_rates
 
 DEFAULT_STOP = Stop(1e-10, 500)
 
@@ -124,7 +124,7 @@ def known_rates(
     selected : bool
         Whether the columns with probabilities are the right ones beyond doubt. If not, messages say how to select them.
     """
-    one_number = rates.is_one_number if isinstance(rates, Rates) else is_one_number(rates)
+    one_number = rates.is_one_number if is_rates(rates) else is_one_number(rates)
     if one_number and rows.columns is not None and not rows.one_column and rows.n_classes == 2:
         if is_grouped(rates):
             raise BadRates(
