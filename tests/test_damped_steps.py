@@ -83,7 +83,7 @@ def test_steps_are_short_enough_and_uphill(rate_set: RateSet) -> None:
         here = point(1e-6 * root.T @ root, np.array([0.2, -0.1, 0.1, -0.2]))
         steps = DampedSteps(CentredDiagonal(RATES), rate_set)
         steps.begin(here)
-        new, predicted, n_products = steps.propose(here, 1000)
+        new, predicted, _, n_products = steps.propose(here, 1000)
         assert predicted > 0
         assert steps.length(new) <= 1.2 * steps._radius
         assert n_products > 0

@@ -278,7 +278,7 @@ def test_a_shortened_step_is_about_as_long_as_the_radius() -> None:
         steps = TrustRegion(METRIC, EXACT)
         newton_length = steps.length(newton.newton_step(here, EXACT) - here.shift)
         radius = steps._radius = newton_length * 10.0 ** rng.uniform(-4, -0.5)
-        new, predicted, _ = steps.propose(here, 50)
+        new, predicted, *_ = steps.propose(here, 50)
         assert 0.7 * radius <= steps.length(new - here.shift) <= 1.2 * radius
         assert predicted > 0
 

@@ -72,13 +72,14 @@ class DampedSteps(Steps):
             try:
                 step, bend = self._step(there, max(most_passes - n_products, 1))
             except _NoPassesLeft:
-                return Proposal(point.shift, 0.0, n_products)
+                return Proposal(point.shift, 0.0, n_passes=n_products)
             new = point.shift + step
             predicted = predicted_gain(point, self._rate_set, new, bend)
-            if (self.length(step) <= OVERSHOOT * self._radius and predicted > 0) or not step.any():
+            length = self.length(step)
+            if (length <= OVERSHOOT * self._radius and predicted > 0) or not step.any():
                 break
             self._raise_damping()
-        return Proposal(new, predicted, n_products)
+        return Proposal(new, predicted, length, n_products)
 
     def adapt(self, share: float, length: float) -> None:
         if share < POOR:

@@ -6,6 +6,7 @@ slope and curvature cost one pass over the data per point, and of the support fu
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ SAFETY = 2.0  # The extrapolated error must satisfy the tolerance with this fact
 PATIENCE = 60  # Failed steps in a row; each is a quarter of the one before, so that the last is almost 0.
 LEAST_DAMPING = 1e-15  # Of the metric; it only makes the curvature regular.
 EXTRA = 5  # Steps spent on relative accuracy once the tolerance is reached.
+
+_TINY = float(np.finfo(np.float64).tiny)
 
 TRUST_REGION = np.array([FIRST_RADIUS, POOR, GOOD, WIDEN, OVERSHOOT, CONFIRMED, NOISE, SAFETY])
 """The rules that compiled code needs, in this order."""
@@ -106,8 +109,9 @@ class Target:
 
         Then the gap is small even if the objective is large, and the first digits of a rate of 1e-12 are right.
         """
-        small = np.minimum(self.tol, relative_tolerance(self.tol) * point.wanted)
-        return point.gap <= 10 * self.tol and bool((np.abs(point.gradient) <= small).all())
+        if not (point.gap <= 10 * self.tol and point.residual <= self.tol):
+            return False
+        return bool((np.abs(point.gradient) <= relative_tolerance(self.tol) * point.wanted).all())
 
     def error(self, point: Point) -> float:
         """How far a point is from optimal: its residual, or a tenth of its gap relative to large objectives."""
@@ -139,10 +143,22 @@ class Solution:
 
 
 class Proposal(NamedTuple):
-    """A shift to be tried, the gain that the quadratic model predicts, and the passes that were needed to find it."""
+    """A shift to be tried.
+
+    Attributes
+    ----------
+    shift : array of shape (k,)
+    predicted : float
+        The gain that the quadratic model predicts.
+    length : float
+        The length of the step.
+    n_passes : int
+        The passes that were needed to find it.
+    """
 
     shift: FloatArray
     predicted: float
+    length: float = 0.0
     n_passes: int = 0
 
 
@@ -172,7 +188,7 @@ class Steps(ABC):
     @np.errstate(over="ignore")  # an infinite length is fine
     def length(self, step: FloatArray) -> float:
         """The length of a step."""
-        return float(np.sqrt(np.maximum(step @ (self.metric @ step), 0.0)))
+        return math.sqrt(max(float(step @ (self.metric @ step)), 0.0))
 
 
 @dataclass
@@ -223,33 +239,32 @@ def maximise(
     Solution
     """
     state = _begin(evaluate, start, steps, learn=learn)
-    while np.isfinite(state.point.value) and state.n_passes < target.max_passes:
+    while math.isfinite(state.point.value) and state.n_passes < target.max_passes:
         point = state.point
         if target.satisfied(point) or point.value > target.ceiling:
             break
         # 1. Propose a shift from the quadratic model, and predict the gain.
-        new, predicted, n_passes = steps.propose(point, target.max_passes - state.n_passes - 1)
+        new, predicted, length, n_passes = steps.propose(point, target.max_passes - state.n_passes - 1)
         state.n_passes += n_passes
         step = new - point.shift
         if not step.any():  # below the last digit of the shift
             break
         new = _anchored(new, point.wanted)
         # 2. Near the solution, where the error falls as predicted, the last step need not be evaluated.
-        least = min(target.tol, relative_tolerance(target.tol) * float(point.wanted.min()))
-        if order and SAFETY * _next_error(state.previous_residual, point.residual, order) <= least:
+        if order and _next_step_satisfies(target, state, order):
             there = replace(point, shift=new, value=point.value + predicted, mean=point.wanted)
             return Solution(there, state.n_passes, converged=True, extrapolated=True)
         # 3. Evaluate the dual there: one pass over the data.
         trial = evaluate(new)
         if learn:
             trial = learn_curvature(trial, state.latest)
-        share = float(_gain(point, trial, step)) / float(max(predicted, np.finfo(np.float64).tiny))  # may be infinite
+        share = _gain(point, trial, step) / max(predicted, _TINY)  # may be infinite
         # 4. Adapt the trust region, and accept the step if the gain is large enough.
-        steps.adapt(share, steps.length(step))
+        steps.adapt(share, length)
         _update(state, trial, share, target)
         if state.failures >= PATIENCE or state.extra_steps > EXTRA:
             break
-    if not np.isfinite(state.point.value):
+    if not math.isfinite(state.point.value):
         return Solution(state.point, state.n_passes, converged=False)
     reached = target.error(state.best) <= target.tol
     # Short of the target, a point below the start would guarantee less than no adjustment at all.
@@ -261,12 +276,12 @@ def _begin(evaluate: Evaluate, start: FloatArray | Point, steps: Steps, *, learn
     point = start if isinstance(start, Point) else evaluate(start)
     n_passes = 1
     # The dual is 0 at shift 0, so a start below that is a bad one, unless it was evaluated on purpose.
-    good = np.isfinite(point.value) if isinstance(start, Point) else point.value >= 0
+    good = math.isfinite(point.value) if isinstance(start, Point) else point.value >= 0
     if not good and np.any(point.shift):
         at_zero = evaluate(np.zeros_like(point.shift))
         point = learn_curvature(at_zero, point) if learn else at_zero
         n_passes += 1
-    if np.isfinite(point.value):
+    if math.isfinite(point.value):
         steps.begin(point)
     return _State(point, point, point, n_passes)
 
@@ -274,7 +289,7 @@ def _begin(evaluate: Evaluate, start: FloatArray | Point, steps: Steps, *, learn
 def _update(state: _State, trial: Point, share: float, target: Target) -> None:
     """Go to the trial point if the gain is large enough."""
     state.n_passes += 1
-    if np.isfinite(trial.value):
+    if math.isfinite(trial.value):
         state.latest = trial
         if target.error(trial) < target.error(state.best):
             state.best = trial
@@ -301,7 +316,7 @@ def learn_curvature(point: Point, previous: Point) -> Point:
     how the mean moved.
     """
     estimate = previous.curvature
-    if not np.isfinite(point.value):
+    if not math.isfinite(point.value):
         return replace(point, curvature=estimate)
     step, moved = point.shift - previous.shift, point.mean - previous.mean
     bend = estimate @ step
@@ -309,6 +324,12 @@ def learn_curvature(point: Point, previous: Point) -> Point:
     if min(known, seen) > 1e-14 * max(known, seen):
         estimate = estimate - np.outer(bend, bend / known) + np.outer(moved, moved / seen)
     return replace(point, curvature=estimate)
+
+
+def _next_step_satisfies(target: Target, state: _State, order: int) -> bool:
+    """Whether the steps so far predict that the error after the next one satisfies the target."""
+    error = SAFETY * _next_error(state.previous_residual, state.point.residual, order)
+    return error <= target.tol and error <= relative_tolerance(target.tol) * float(state.point.wanted.min())
 
 
 def _next_error(before: float, now: float, order: int) -> float:
@@ -337,7 +358,7 @@ def _anchored(shift: FloatArray, rates: FloatArray) -> FloatArray:
 
 def _gain(point: Point, trial: Point, step: FloatArray) -> float:
     """How much higher the trial point is; computed from the slopes where rounding hides the difference of values."""
-    if not np.isfinite(trial.value):
+    if not math.isfinite(trial.value):
         return -np.inf
     gain = trial.value - point.value
     if abs(gain) > NOISE * (point.noise + trial.noise):

@@ -7,6 +7,7 @@ curvature is added to the model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -190,7 +191,7 @@ def solve_centred(matrix: FloatArray | DampedSystem, gradient: FloatArray) -> Fl
         return matrix.solve(gradient).x
     scale = np.sqrt(np.maximum(matrix.diagonal(), _LEAST_CURVATURE))
     # Adding curvature along the all-ones direction makes the matrix regular and does not change the other directions.
-    ones = scale / np.sqrt(scale @ scale)
+    ones = scale / math.sqrt(scale @ scale)
     lifted = matrix / (scale * scale[:, None]) + ones * ones[:, None]
     return np.asarray(_solve(lifted, gradient / scale) / scale)
 

@@ -5,6 +5,7 @@ Everything here is computed from k numbers, the mean of the rows: the problem is
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,13 @@ def dual_point(
 ) -> Point:
     """The dual function at a shift, from the sums of a pass (see ``DualSums``)."""
     conjugate, magnitude, mean, curvature = sums
-    inside = np.isfinite(conjugate) and bool(np.isfinite(mean).all())
+    inside = math.isfinite(conjugate) and bool(np.isfinite(mean).all())
     wanted = rate_set.support(shift, mean) if inside else np.full_like(shift, np.nan)
     support = float(shift @ wanted)
     value = offset - float(conjugate) + support
     # A row whose conjugate is almost 0 is the logarithm of a number near 1, or a difference of numbers of that size.
     noise = _EPS * (1.0 + float(magnitude) + abs(offset) + abs(support))
-    return Point(shift, value if np.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
+    return Point(shift, value if math.isfinite(value) else -np.inf, wanted, mean, curvature, noise)
 
 
 def guess(model: RowModel, rate_set: RateSet, shift: FloatArray, mean: FloatArray) -> Point:

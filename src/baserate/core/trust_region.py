@@ -6,6 +6,8 @@ the radius.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from baserate.core.newton import (
@@ -61,9 +63,9 @@ class TrustRegion(Steps):
             pull = metric @ step
             pace = float(pull @ solve_centred(matrix, pull))
             better = damping + (length / radius - 1.0) * length**2 / pace if min(pace, radius) > 0 else np.inf
-            damping = min(max(better, 1.25 * damping), 1e6 * damping) if np.isfinite(better) else 10.0 * damping
+            damping = min(max(better, 1.25 * damping), 1e6 * damping) if math.isfinite(better) else 10.0 * damping
         self._damping = damping
-        return Proposal(new, predicted) if np.isfinite(length) else Proposal(point.shift, 0.0)
+        return Proposal(new, predicted, length) if math.isfinite(length) else Proposal(point.shift, 0.0)
 
     def adapt(self, share: float, length: float) -> None:
         if share < POOR:
