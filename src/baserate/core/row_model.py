@@ -170,6 +170,8 @@ class RowModel:
 
     def per_class(self, values: FloatArray, fill: float) -> FloatArray:
         """One number per class, from those of the kept classes."""
+        if self.keeps_all_classes:
+            return values.copy()
         out = np.full(self.n_classes, fill)
         out[self.kept_classes] = values
         return out

@@ -105,7 +105,7 @@ class MemoryEngine(Engine):
         block_rows = rows_per_block(self.n_classes, block_values)
         n_blocks = -(-self.n_rows // block_rows)
         self.progress.begin("reading", self.n_rows)
-        threads = min(cores(), n_blocks)
+        threads = min(cores(), n_blocks) if n_blocks > 1 else 1
         if threads == 1:
             yield from map(task, self._blocks(block_rows))
             return

@@ -8,7 +8,7 @@ compiled kernels, so every operation on a block counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -28,8 +28,16 @@ from baserate.passes.numpy_predictions import PredictionPasses
 from baserate.support.arrays import FloatArray
 
 _WIDEST = 600.0  # Largest range of a shift. With a larger one, ``exp(shift)`` could overflow or underflow.
-_SMALL, _LARGE = 1e-140, 1e140  # Squares of sums of rows outside this range have lost digits or are about to.
+_SMALL = 1e-140  # Squares of sums of rows below this have lost digits or are about to.
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+class _Products(NamedTuple):
+    """The factors ``f = exp(shift - centre)``, and their sums ``z = p @ f``."""
+
+    f: FloatArray
+    centre: float
+    z: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +58,7 @@ class NumpyLogPasses(PredictionPasses):
         model.reading.check(block.rows, block.start, self.naming)
         p = model.reading.clean(block.rows)
         smallest = p.min(axis=1)
-        if not (smallest > 0).all():
+        if not smallest.min() > 0:
             sums = super().survey(block)
         else:
             zero = np.zeros(())
@@ -61,46 +69,53 @@ class NumpyLogPasses(PredictionPasses):
         return sums
 
     def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
-        p, w, (f, centre) = self._kept_rows(block), block.weights, _factors(shift)
-        z = p @ f
-        if not _in_range(shift, z):
+        p, w = self._kept_rows(block), block.weights
+        products = self._products(p, shift)
+        if products is None:
             return super().reduce(block, shift, curvature=curvature)
+        f, centre, z = products
         conjugate, share = np.log(z) + centre, w / z
         mean = f * (share @ p)
-        curvature_sum = laplacian((p.T * (share / z)) @ p * np.outer(f, f)) if curvature else NO_CURVATURE
+        curvature_sum = laplacian((p.T * (share / z)) @ p * (f * f[:, None])) if curvature else NO_CURVATURE
         return DualSums(w @ conjugate, w @ np.abs(conjugate), mean, curvature_sum)
 
     def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
-        p, w, (f, centre) = self._kept_rows(block), block.weights, _factors(shift)
-        z = p @ f
-        if not _in_range(shift, z):
+        p, w = self._kept_rows(block), block.weights
+        products = self._products(p, shift)
+        if products is None:
             return super().reduce_diagonal(block, shift)
+        f, centre, z = products
         conjugate, a = np.log(z) + centre, p * f / z[:, None]
         return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, w @ (a * (1.0 - a)))
 
     def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
-        p, w, (f, _) = self._kept_rows(block), block.weights, _factors(shift)
-        z = p @ f
-        if not _in_range(shift, z):
+        p, w = self._kept_rows(block), block.weights
+        products = self._products(p, shift)
+        if products is None:
             return super().multiply(block, shift, vector)
+        f, _, z = products
         mean = (p @ (f * vector)) / z
         return ProductSums(f * ((p * (vector - mean[:, None])).T @ (w / z)))
 
     def write(self, block: Block, shift: FloatArray, *, check: bool = False) -> WrittenBlock:
-        model, w, (f, centre) = self.model, block.weights, _factors(shift)
-        if not shift.any() or not model.answer_types.are_float64:
+        model, w, factors = self.model, block.weights, _factors(shift)
+        if factors is None or not shift.any() or not model.answer_types.are_float64:
             return super().write(block, shift, check=check)
+        f, centre = factors
         if check:
             model.reading.check(block.rows, block.start, self.naming)
         p = model.kept(model.reading.clean(block.rows))
         # Not p @ f, whose last digits depend on the number of rows and on their layout in memory.
         a = np.multiply(p, f, order="F")
         z = a.sum(axis=1)
-        if not _in_range(shift, z):
+        smallest = float(z.min())
+        if not smallest > _SMALL:
             return super().write(block, shift, check=check)
         a /= z[:, None]
-        # A positive probability that underflows is left to the general formulas, which use logarithms.
-        if ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
+        # A positive probability that underflows is left to the general formulas, which use logarithms. In most blocks
+        # no probability is small enough for that, which the first comparison finds out faster.
+        may_underflow = a.min() < _TINY * max(1.0 / smallest, 1.0)
+        if may_underflow and ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
             return super().write(block, shift, check=check)
         if check:
             return WrittenBlock(model.with_all_classes(a), ())
@@ -110,14 +125,21 @@ class NumpyLogPasses(PredictionPasses):
         of_all = model.per_class(mean, fill=0.0)
         return WrittenBlock(model.with_all_classes(a), WrittenSums(divergence, of_all, np.zeros(()), of_all))
 
+    def _products(self, p: FloatArray, shift: FloatArray) -> _Products | None:
+        """The factors of a shift and their sums, or None if they have lost digits or are about to."""
+        factors = _factors(shift)
+        if factors is None:
+            return None
+        f, centre = factors
+        z = p @ f
+        # Rows that sum to 1 have sums between the smallest and the largest factor, which are in range.
+        return _Products(f, centre, z) if self.model.keeps_all_classes or z.min() > _SMALL else None
 
-def _factors(shift: FloatArray) -> tuple[FloatArray, float]:
-    """``exp(shift - centre)``, and ``centre``. The factors of a shift with too large a range are not used."""
+
+def _factors(shift: FloatArray) -> tuple[FloatArray, float] | None:
+    """``exp(shift - centre)``, and ``centre``; None for a shift with too large a range."""
     low, high = float(shift.min()), float(shift.max())
+    if not high - low <= _WIDEST:
+        return None
     centre = 0.5 * (low + high)
-    inner = shift - centre if high - low <= _WIDEST else np.clip(shift - centre, -_WIDEST, _WIDEST)
-    return np.exp(inner), centre
-
-
-def _in_range(shift: FloatArray, z: FloatArray) -> bool:
-    return bool(shift.max() - shift.min() <= _WIDEST and z.min() > _SMALL and z.max() < _LARGE)
+    return np.exp(shift - centre), centre
