@@ -111,9 +111,8 @@ def check_loss(loss: Loss, n_classes: int) -> None:
 
     Built-in losses are only checked for the number of classes. Other losses are checked numerically, once per instance.
     """
-    uniform = np.full((1, n_classes), 1.0 / n_classes)
+    loss.check_n_classes(n_classes)
     if loss.builtin or loss.checks_itself:
-        loss.phi(uniform)
         return
     if n_classes not in _PASSED.get(id(loss), ()):
         _check_generator(loss, n_classes)

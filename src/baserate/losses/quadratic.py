@@ -48,6 +48,7 @@ class Quadratic(Loss):
 
     def __init__(self, matrix: ArrayLike) -> None:
         self.matrix = _validated(matrix)
+        self.n_classes = len(self.matrix)
         self._diagonal = bool(np.count_nonzero(self.matrix - np.diag(np.diag(self.matrix))) == 0)
         self._diagonal &= bool((np.diag(self.matrix) > 0).all())
         # On the simplex a'Ma equals a'CMCa plus a linear term and a constant, where C is the centring matrix. A
@@ -58,11 +59,11 @@ class Quadratic(Loss):
         self._linear = 2.0 * (centre @ self.matrix).mean(axis=1)
 
     def phi(self, q: FloatArray) -> FloatArray:
-        self._check_n_classes(q)
+        self.check_n_classes(q.shape[1])
         return np.einsum("ij,ij->i", q @ self.matrix, q)
 
     def gradient(self, q: FloatArray) -> FloatArray:
-        self._check_n_classes(q)
+        self.check_n_classes(q.shape[1])
         return 2.0 * q @ self.matrix
 
     def row_map(self, x: FloatArray, *, bounded: bool = True) -> FloatArray:
@@ -109,12 +110,6 @@ class Quadratic(Loss):
             (cls(np.diag([1.0, 2.0, 0.5])), 3),
             (cls([[1, 0.3], [0.3, 2]]), 2),
         ]
-
-    def _check_n_classes(self, q: FloatArray) -> None:
-        if q.shape[1] != len(self.matrix):
-            raise BadLoss(
-                f"this {type(self).__name__} loss has {len(self.matrix)} classes, but the predictions have {q.shape[1]}"
-            )
 
     def _solve_on_support(self, x: FloatArray, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """The best rows that are 0 outside ``kept`` and sum to 1, and the multipliers of the sum."""
