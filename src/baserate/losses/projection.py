@@ -57,7 +57,7 @@ def _onto_simplex(z: FloatArray) -> FloatArray:
         np.add(z, theta, out=a)
         np.maximum(a, 0.0, out=a)
         total = a.sum(axis=1, keepdims=True)
-        step = (total - 1.0) / (a > 0).sum(axis=1, keepdims=True)
+        step = (total - 1.0) / (a > 0).sum(axis=1, keepdims=True, dtype=np.int32)  # int64 takes twice as long
         if step.max() <= 4e-16:
             break
         theta -= step
