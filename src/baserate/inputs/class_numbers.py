@@ -63,10 +63,10 @@ def as_rates(rates: object, classes: tuple[Any, ...] | None, n_classes: int, *, 
         hint = "take the real part" if values.dtype.kind == "c" else "convert them with float()"
         raise BadRates(f"{what} must be real numbers, but have dtype {values.dtype}; {hint}")
     pi = values.astype(np.float64)
-    for bad, rule in ((~np.isfinite(pi), "finite"), (pi < 0, "0 or more")):
-        if bad.any():
-            j = int(np.flatnonzero(bad)[0])
-            raise BadRates(f"the rate of {class_label(classes, j)} is {pi[j]}; {what} must be {rule}")
+    if not (pi.min(initial=0.0) >= 0 and pi.max(initial=0.0) < np.inf):
+        rule, bad = ("0 or more", pi < 0) if np.isfinite(pi).all() else ("finite", ~np.isfinite(pi))
+        j = int(np.flatnonzero(bad)[0])
+        raise BadRates(f"the rate of {class_label(classes, j)} is {pi[j]}; {what} must be {rule}")
     with np.errstate(over="ignore"):
         total = float(pi.sum())
     if abs(total - 1.0) > RATES_TOLERANCE:
