@@ -94,8 +94,7 @@ def fit(
         if easy is not None:
             return easy
     with single_threaded_blas(unless=_needs_no_limit(dual)):
-        search = begin(dual, stop, survey, present)
-        search = replace(search, names=names, keep_rows=keep_rows)
+        search = begin(dual, stop, names, survey=survey, present=present, keep_rows=keep_rows)
         if search.has_pinned_zeros:
             search = drop_unpredicted_classes(search)
         search = search_shift(search)
@@ -145,7 +144,13 @@ def _needs_no_limit(dual: Dual) -> bool:
 
 
 def begin(
-    dual: Dual, stop: Stop, survey: Survey | None = None, present: tuple[FloatArray, FloatArray] | None = None
+    dual: Dual,
+    stop: Stop,
+    names: Names = None,
+    *,
+    survey: Survey | None = None,
+    present: tuple[FloatArray, FloatArray] | None = None,
+    keep_rows: bool = True,
 ) -> Search:
     """Survey the rows, and decide where to start: at a present shift, at the solution of a sample, or at the mean."""
     n_surveys = int(survey is not None)
@@ -159,10 +164,10 @@ def begin(
         guide = None if sample is None else solve_sample(dual.with_rows(sample))
         if guide is not None:
             survey, start = _start_at(dual, survey, guide)
-            return Search(dual, survey, stop, start=start, other_passes=n_surveys)
+            return Search(dual, survey, stop, names, keep_rows, start, other_passes=n_surveys)
     if survey is None:
         survey, n_surveys = dual.survey(), 1
-    search = Search(dual, survey, stop, other_passes=n_surveys)
+    search = Search(dual, survey, stop, names, keep_rows, other_passes=n_surveys)
     if present is None or len(dual.model.kept_classes) == 1:
         return search
     shift = nearer_start(dual.model, dual.kept_rate_set, search.mean_start, present)
@@ -317,9 +322,9 @@ def check_extrapolation(search: Search) -> Search:
         solution = search.found
         assert search.written is not None
         point = search.dual.written_point(solution.point.shift, search.written)
-        point = replace(point, curvature=solution.point.curvature)
         if target.satisfied(point):
             return search
+        point = replace(point, curvature=solution.point.curvature)
         shift = newton_step(point, search.dual.kept_rate_set)
         if point.residual > 1e3 * stop.tol or solution.n_passes >= most or not np.isfinite(shift).all():
             break

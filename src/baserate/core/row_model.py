@@ -291,4 +291,4 @@ def is_bounded(loss: Loss, requested: bool) -> bool:
 
 def kept_classes(rate_set: RateSet, bounded: bool) -> IndexArray:
     """The classes that may get probability: those of rate 0 do not, unless entries may be negative."""
-    return np.flatnonzero(rate_set.high > 0) if bounded else np.arange(len(rate_set.high))
+    return (rate_set.high > 0).nonzero()[0] if bounded else np.arange(len(rate_set.high))

@@ -122,7 +122,7 @@ class Search:
         """Mean prediction of the kept classes."""
         return self.survey.mean[self.dual.model.kept_classes]
 
-    @cached_property
+    @property
     def has_pinned_zeros(self) -> bool:
         """Whether there are hard zeros that the loss cannot move."""
         return self.dual.model.loss.pins_zeros and self.survey.n_zeros > 0
@@ -135,7 +135,7 @@ class Search:
     @cached_property
     def mean_start(self) -> Point:
         """The solution if all rows were their mean."""
-        return guess(self.dual.model, self.dual.kept_rate_set, np.zeros_like(self.kept_mean), self.kept_mean)
+        return guess(self.dual.model, self.dual.kept_rate_set, np.zeros(len(self.kept_mean)), self.kept_mean)
 
     def with_model(self, rate_set: RateSet | None = None, **changes: object) -> Self:
         """The search on a changed row model, whose rows are surveyed again."""

@@ -66,7 +66,7 @@ class RateSet:
 
     @cached_property
     def is_point(self) -> bool:
-        return bool((self.low == self.high).all())
+        return self.low is self.high or bool((self.low == self.high).all())
 
     @property
     def is_curved(self) -> bool:

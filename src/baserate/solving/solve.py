@@ -197,11 +197,12 @@ def _active_bounds(
     found = []
     if rate_set.is_curved and np.ptp(sensitivity) > 0 and rate_set.region.is_reached(rates):
         found.append(ActiveBound(None, "radius", rate_set.region.radius))
-    for j, name in enumerate(names):
-        if low[j] == high[j]:
-            found.append(ActiveBound(name, "exact", float(low[j])))
-        elif abs(rates[j] - low[j]) <= _AT_BOUND and sensitivity[j] > 0:
-            found.append(ActiveBound(name, "low", float(low[j])))
-        elif abs(rates[j] - high[j]) <= _AT_BOUND and sensitivity[j] < 0:
-            found.append(ActiveBound(name, "high", float(high[j])))
+    of_class = low.tolist(), high.tolist(), rates.tolist(), sensitivity.tolist()
+    for name, lower, upper, rate, change in zip(names, *of_class, strict=True):
+        if lower == upper:
+            found.append(ActiveBound(name, "exact", lower))
+        elif abs(rate - lower) <= _AT_BOUND and change > 0:
+            found.append(ActiveBound(name, "low", lower))
+        elif abs(rate - upper) <= _AT_BOUND and change < 0:
+            found.append(ActiveBound(name, "high", upper))
     return tuple(found)
