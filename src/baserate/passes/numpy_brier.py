@@ -46,9 +46,11 @@ class NumpyBrierPasses(PredictionPasses):
         return SurveySums(w @ p, squares, np.zeros(()), w @ (1.0 - 2.0 * p.min(axis=1)) + squares, w @ w)
 
     def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
-        w, moved = block.weights, np.asfortranarray(self._kept_rows(block)) + 0.5 * shift
+        w, moved = block.weights, np.add(self._kept_rows(block), 0.5 * shift, order="F")
         a = onto_simplex(moved)
-        conjugate = np.einsum("ij,ij->i", 2.0 * moved - a, a)
+        moved *= 2.0  # in place, since fresh memory takes longer than the arithmetic
+        moved -= a
+        conjugate = np.einsum("ij,ij->i", moved, a)
         curvature_sum = _curvature(a, w) if curvature else NO_CURVATURE
         return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, curvature_sum)
 

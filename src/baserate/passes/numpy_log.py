@@ -104,19 +104,15 @@ class NumpyLogPasses(PredictionPasses):
         f, centre = factors
         if check:
             model.reading.check(block.rows, block.start, self.naming)
-        p = model.kept(model.reading.clean(block.rows))
+        a = np.asfortranarray(model.kept(model.reading.clean(block.rows)))
+        a *= f
         # Not p @ f, whose last digits depend on the number of rows and on their layout in memory.
-        a = np.multiply(p, f, order="F")
         z = a.sum(axis=1)
-        smallest = float(z.min())
-        if not smallest > _SMALL:
+        if not z.min() > _SMALL:
             return super().write(block, shift, check=check)
         a /= z[:, None]
-        # A positive probability that underflows is left to the general formulas, which use logarithms. In most blocks
-        # no probability is small enough for that, which the first comparison finds out faster.
-        may_underflow = a.min() < _TINY * max(1.0 / smallest, 1.0)
-        if may_underflow and ((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & (p > 0)).any():
-            return super().write(block, shift, check=check)
+        if self._underflows(block, a, z):
+            return super().write(block, shift, check=check)  # with logarithms
         if check:
             return WrittenBlock(model.with_all_classes(a), ())
         mean = w @ a
@@ -124,6 +120,13 @@ class NumpyLogPasses(PredictionPasses):
         divergence = np.asarray(shift @ mean - w @ (np.log(z) + centre))
         of_all = model.per_class(mean, fill=0.0)
         return WrittenBlock(model.with_all_classes(a), WrittenSums(divergence, of_all, np.zeros(()), of_all))
+
+    def _underflows(self, block: Block, a: FloatArray, z: FloatArray) -> bool:
+        """Whether a positive probability underflows in the adjusted rows ``a``, whose sums were ``z``."""
+        if a.min() >= _TINY * max(1.0 / z.min(), 1.0):  # a cheap check, since few are small
+            return False
+        positive = self.model.kept(self.model.reading.clean(block.rows)) > 0
+        return bool(((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & positive).any())
 
     def _products(self, p: FloatArray, shift: FloatArray) -> _Products | None:
         """The factors of a shift and their sums, or None if they have lost digits or are about to."""
