@@ -342,6 +342,8 @@ def predicted_gain(point: Point, rate_set: RateSet, new: FloatArray, bend: Float
     step = new - point.shift
     if not np.isfinite(step).all():
         return -np.inf
+    if rate_set.is_point:  # whose support function is linear
+        return float(point.gradient @ step - 0.5 * step @ bend)
     wanted = rate_set.support(new, point.mean + bend)
     # The support function rises by <wanted, step> plus something between 0 and <old wanted - wanted, step>. It is
     # concave, so whatever lies outside that range is rounding.
