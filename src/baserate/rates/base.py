@@ -421,7 +421,7 @@ class Rates(RatesInterface):
 
 
 def is_rates(value: object) -> TypeGuard[Rates]:
-    """Whether this is an object that :class:`Rates` or a function of this package created."""
+    """Whether this is a :class:`Rates`."""
     # Not isinstance alone: the first array in a process would be compared with every kind of rates.
     return not isinstance(value, ARRAY_LIKE) and isinstance(value, Rates)
 
