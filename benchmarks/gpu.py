@@ -135,7 +135,7 @@ def compare(n: int, k: int, *, compiled: bool = True) -> None:
     p, rates = problem(n, k)
     copy = median_time(p.clone)
     print(f"\n{n:,} x {k}, float32: a copy takes {copy:.3f} ms", flush=True)
-    rows = [ours(p, rates, loss) for loss in (("log", "brier") if k <= 100 else ("log",))]
+    rows = [ours(p, rates, loss) for loss in ("log", "brier")]
     for name, took, note in itertools.chain(rows, alternatives(p, rates, compiled=compiled)):
         print(f"  {name:24} {took:10.3f} ms  {took / copy:8.1f} copies   {note}", flush=True)
 

@@ -14,6 +14,7 @@ import baserate as br
 from baserate import errors
 from baserate.losses import Loss
 from baserate.losses.base import short_name
+from baserate.losses.check import check_loss
 from baserate.losses.projection import onto_simplex
 from baserate.losses.roots import root_of_increasing
 from baserate.losses.softened import Softened
@@ -281,6 +282,22 @@ def test_only_losses_with_an_infinite_slope_at_zero_pin_zeros() -> None:
 
 
 # Quadratic losses
+
+
+def test_the_number_of_classes_is_checked_before_rows_are_read() -> None:
+    with pytest.raises(errors.BadLoss, match="this Quadratic loss has 4 classes, but the predictions have 3"):
+        check_loss(br.losses.Quadratic(np.eye(4)), 3)
+
+
+def test_a_loss_of_the_user_may_use_the_name_n_classes() -> None:
+    class Named(br.losses.Brier):
+        builtin = False
+
+        def n_classes(self) -> int:
+            return 3
+
+    p, rates = [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]], [0.2, 0.5, 0.3]
+    assert br.adjust(p, rates, loss=Named()).shift == pytest.approx(br.adjust(p, rates, loss="brier").shift)
 
 
 def test_a_diagonal_matrix_with_a_zero_is_still_a_loss() -> None:

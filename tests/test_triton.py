@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from support import kernel_setting
 from torch_support import Problem, as_layout, assert_agrees, on_device, random_kernel_problem
 
 import baserate as br
+from baserate.core.contracts import Block
 from baserate.core.dual import Dual
+from baserate.core.row_model import RowModel
+from baserate.engines.memory import MemoryEngine
+from baserate.engines.torch_tensors import TensorEngine
+from baserate.inputs.reading import Reading
+from baserate.passes import choose_passes
+from baserate.support.answer_types import AnswerTypes
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -166,17 +174,61 @@ def test_products_that_kernels_leave_to_torch(loss: str, monkeypatch: pytest.Mon
     k = 260
     rng = np.random.default_rng(k)
     p, rates = rng.dirichlet(np.full(k, 0.5), 800), rng.dirichlet(np.full(k, 5.0))
-    expected = br.adjust(p, rates, loss=loss)
-    launch = triton_launch.launch_product
-    lost = itertools.cycle([False, True])
+    rows = as_layout(p, "float64", "rows", DEVICE)
+    expected = solve(rows, rates, loss=loss)
+    launch, lost = triton_launch.launch_product, itertools.cycle([False, True])
 
     def every_other_one(*args: Any) -> Any:
         line = launch(*args)
         return np.append(np.zeros(k), 1.0) if next(lost) else line
 
     monkeypatch.setattr(triton_launch, "launch_product", every_other_one)
-    result = solve(as_layout(p, "float64", "rows", DEVICE), rates, loss=loss)
+    result = solve(rows, rates, loss=loss)
     assert result.shift == pytest.approx(expected.shift, abs=1e-8)
+    assert result.n_passes == expected.n_passes  # a wrong product would cost further ones
+
+
+def passes_on(p: Any, loss: Any, module: str, *, logits: bool = False, unrated: bool = False) -> tuple[Any, Block]:
+    """The passes for some rows, as NumPy arrays or as a tensor for kernels, and these rows as one block."""
+    k = p.shape[1]
+    kept = np.arange(int(unrated), k)
+    model = RowModel(loss, True, k, kept, Reading(from_logits=logits))
+    weights = np.random.default_rng(1).dirichlet(np.ones(len(p)))
+    if module == "numpy":
+        host = MemoryEngine(p, weights)
+        return choose_passes(model, host, "off"), next(host.map(lambda block: replace(block, scratch=None)))
+    on_device = torch.as_tensor(p, device=DEVICE), torch.as_tensor(weights, device=DEVICE)
+    rows = TensorEngine(*on_device, AnswerTypes.of_array(np.dtype(np.float64)))
+    rows._are_logits = logits
+    return choose_passes(model, rows, "always"), next(rows.map(lambda block: block, 1 << 62))
+
+
+@pytest.mark.parametrize("case", ["plain", "wide shift", "far logits", "little left", "predictions lost to rounding"])
+@pytest.mark.parametrize("loss", [br.losses.Log(), br.losses.Brier()])
+def test_diagonals_and_products_are_those_of_numpy(loss: Any, case: str) -> None:
+    k, n = 257, 30
+    rng = np.random.default_rng(3)
+    p, options = rng.dirichlet(np.ones(k), n), {"logits": case == "far logits", "unrated": case == "little left"}
+    if case == "far logits":
+        p = np.log(p)
+        p[4, 7] = -1000.0
+    if case == "little left":  # almost all probability of a row is on a class of rate 0
+        p[5] = 1e-300
+        p[5, 0] = 1.0
+    shift, vector = rng.normal(size=k - int(options["unrated"])), rng.normal(size=k - int(options["unrated"]))
+    if case == "wide shift":
+        shift *= 800.0 / np.ptp(shift)
+    elif case == "predictions lost to rounding":
+        shift *= 1e15 if isinstance(loss, br.losses.Brier) else 1.0
+    (ours, tensors), (plain, arrays) = (passes_on(p, loss, module, **options) for module in ("torch", "numpy"))
+    assert ours.name == "triton"
+    plain.survey(arrays)
+    found, expected = ours.reduce_diagonal(tensors, shift), plain.reduce_diagonal(arrays, shift)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(found.curvature, expected.curvature, rtol=1e-9, atol=1e-14)
+    assert found.conjugate == pytest.approx(float(expected.conjugate), rel=1e-11)
+    product = ours.multiply(tensors, shift, vector).product
+    np.testing.assert_allclose(product, plain.multiply(arrays, shift, vector).product, rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
@@ -206,9 +258,10 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
         from baserate.passes import triton_kernels as kernels, triton_products as products, triton_wide as wide
+        from baserate.passes.triton_step import leave_sample, newton_step
 
         def compile_for_gpu(kernel, chosen):
-            types = dict.fromkeys(("weights", "settings", "scaled", "out"), "*fp64")
+            types = dict.fromkeys("weights settings scaled out state goal line edges".split(), "*fp64")
             types |= dict.fromkeys(("raw", "rows"), "*fp32")
             types |= dict.fromkeys(chosen, "constexpr")
             signature = {name: types.get(name, "i32") for name in kernel.arg_names}
@@ -231,6 +284,9 @@ def test_the_kernels_can_be_compiled_for_a_gpu(tmp_path: Path) -> None:
         for kernel in products.log_product, products.brier_product:
             for flag in True, False:
                 compile_for_gpu(kernel, dict(K=300, COLUMNS=512, ROWS=1, LOGITS=flag, WEIGHTED=flag))
+        for brier, order in (True, 2), (False, 1):
+            compile_for_gpu(newton_step, dict(K=5, COLUMNS=16, BRIER=brier, ORDER=order, SAFE=2.0))
+        compile_for_gpu(leave_sample, dict(K=5, NO_RESIDUAL=1e-100))
     """
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
     done = subprocess.run(

@@ -163,11 +163,12 @@ class Dual:
         The search starts from the solution for a sample of the rows, if there is one.
         """
         rates = self.kept_rate_set.low
-        guide = None if sample is None else next(sample.map(lambda block: block, self.passes.block_values))
+        blocks = [None] if sample is None else sample.map(lambda block: block, self.passes.block_values)
+        (sampled,) = blocks  # all rows fit in one block, and so does a sample
 
         def task(block: Block) -> WrittenBlock:
             whole = len(block.weights) == self.rows.n_rows
-            solved = self.passes.solve(block, rates, target, guide) if whole else None
+            solved = self.passes.solve(block, rates, target, sampled) if whole else None
             return solved or WrittenBlock(block.rows[:0], None)
 
         solved, *_ = self.rows.write(task, self.passes.block_values)

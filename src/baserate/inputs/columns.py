@@ -132,7 +132,7 @@ class NamedClasses(NamedTuple):
 
 def classes_of_rates(rates: object) -> NamedClasses:
     """The classes that the rates name."""
-    if isinstance(rates, ARRAY_LIKE):
+    if isinstance(rates, ARRAY_LIKE):  # as in ``is_mapping``, for speed
         return NamedClasses(None, False)
     rates = series_to_dict(rates)
     if isinstance(rates, Mapping):

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from baserate.errors import BadLoss, BadProbabilities
+from baserate.errors import BadProbabilities
 from baserate.inputs.labels import as_targets
 from baserate.inputs.validation import as_matrix, weighted_mean
 from baserate.inputs.vectors import split_vector, two_columns
@@ -76,9 +76,6 @@ class Loss(ABC):
 
     pins_zeros: bool = False
     """Whether the gradient is -inf at 0, so that no finite shift can move a probability of 0."""
-
-    n_classes: int | None = None
-    """The number of classes, if the loss is only for predictions with this number."""
 
     builtin: ClassVar[bool] = False
     """Whether the loss need not be checked before its first use. Subclasses inherit it: set it to False in a subclass
@@ -128,12 +125,8 @@ class Loss(ABC):
         """
         return None
 
-    def check_n_classes(self, n_classes: int) -> None:
-        """Raise an error if the loss is for another number of classes."""
-        if self.n_classes not in (None, n_classes):
-            raise BadLoss(
-                f"this {type(self).__name__} loss has {self.n_classes} classes, but the predictions have {n_classes}"
-            )
+    def check_n_classes(self, n_classes: int) -> None:  # noqa: B027  # most losses are for any number of classes
+        """Raise an error if the loss is only for another number of classes."""
 
     def corner_values(self, n_classes: int) -> FloatArray:
         """The generator at each corner of the simplex, shape (n_classes,)."""

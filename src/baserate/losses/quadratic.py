@@ -48,7 +48,6 @@ class Quadratic(Loss):
 
     def __init__(self, matrix: ArrayLike) -> None:
         self.matrix = _validated(matrix)
-        self.n_classes = len(self.matrix)
         self._diagonal = bool(np.count_nonzero(self.matrix - np.diag(np.diag(self.matrix))) == 0)
         self._diagonal &= bool((np.diag(self.matrix) > 0).all())
         # On the simplex a'Ma equals a'CMCa plus a linear term and a constant, where C is the centring matrix. A
@@ -110,6 +109,12 @@ class Quadratic(Loss):
             (cls(np.diag([1.0, 2.0, 0.5])), 3),
             (cls([[1, 0.3], [0.3, 2]]), 2),
         ]
+
+    def check_n_classes(self, n_classes: int) -> None:
+        if n_classes != len(self.matrix):
+            raise BadLoss(
+                f"this {type(self).__name__} loss has {len(self.matrix)} classes, but the predictions have {n_classes}"
+            )
 
     def _solve_on_support(self, x: FloatArray, kept: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """The best rows that are 0 outside ``kept`` and sum to 1, and the multipliers of the sum."""

@@ -28,11 +28,11 @@ from baserate.passes.numpy_predictions import PredictionPasses
 from baserate.support.arrays import FloatArray
 
 _WIDEST = 600.0  # Largest range of a shift. With a larger one, ``exp(shift)`` could overflow or underflow.
-_SMALL = 1e-140  # Squares of sums of rows below this have lost digits or are about to.
+_SMALL = 1e-140  # If the sum of a row is smaller, its square loses digits or underflows.
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class _Products(NamedTuple):
+class _Factors(NamedTuple):
     """The factors ``f = exp(shift - centre)``, and their sums ``z = p @ f``."""
 
     f: FloatArray
@@ -70,10 +70,10 @@ class NumpyLogPasses(PredictionPasses):
 
     def reduce(self, block: Block, shift: FloatArray, *, curvature: bool = True) -> DualSums:
         p, w = self._kept_rows(block), block.weights
-        products = self._products(p, shift)
-        if products is None:
+        found = self._factors_and_sums(p, shift)
+        if found is None:
             return super().reduce(block, shift, curvature=curvature)
-        f, centre, z = products
+        f, centre, z = found
         conjugate, share = np.log(z) + centre, w / z
         mean = f * (share @ p)
         curvature_sum = laplacian((p.T * (share / z)) @ p * (f * f[:, None])) if curvature else NO_CURVATURE
@@ -81,19 +81,19 @@ class NumpyLogPasses(PredictionPasses):
 
     def reduce_diagonal(self, block: Block, shift: FloatArray) -> DualSums:
         p, w = self._kept_rows(block), block.weights
-        products = self._products(p, shift)
-        if products is None:
+        found = self._factors_and_sums(p, shift)
+        if found is None:
             return super().reduce_diagonal(block, shift)
-        f, centre, z = products
+        f, centre, z = found
         conjugate, a = np.log(z) + centre, p * f / z[:, None]
         return DualSums(w @ conjugate, w @ np.abs(conjugate), w @ a, w @ (a * (1.0 - a)))
 
     def multiply(self, block: Block, shift: FloatArray, vector: FloatArray) -> ProductSums:
         p, w = self._kept_rows(block), block.weights
-        products = self._products(p, shift)
-        if products is None:
+        found = self._factors_and_sums(p, shift)
+        if found is None:
             return super().multiply(block, shift, vector)
-        f, _, z = products
+        f, _, z = found
         mean = (p @ (f * vector)) / z
         return ProductSums(f * ((p * (vector - mean[:, None])).T @ (w / z)))
 
@@ -128,7 +128,7 @@ class NumpyLogPasses(PredictionPasses):
         positive = self.model.kept(self.model.reading.clean(block.rows)) > 0
         return bool(((a < _TINY * np.maximum(1.0 / z, 1.0)[:, None]) & positive).any())
 
-    def _products(self, p: FloatArray, shift: FloatArray) -> _Products | None:
+    def _factors_and_sums(self, p: FloatArray, shift: FloatArray) -> _Factors | None:
         """The factors of a shift and their sums, or None if they have lost digits or are about to."""
         factors = _factors(shift)
         if factors is None:
@@ -136,7 +136,7 @@ class NumpyLogPasses(PredictionPasses):
         f, centre = factors
         z = p @ f
         # Rows that sum to 1 have sums between the smallest and the largest factor, which are in range.
-        return _Products(f, centre, z) if self.model.keeps_all_classes or z.min() > _SMALL else None
+        return _Factors(f, centre, z) if self.model.keeps_all_classes or z.min() > _SMALL else None
 
 
 def _factors(shift: FloatArray) -> tuple[FloatArray, float] | None:

@@ -48,6 +48,14 @@ class PassInput(NamedTuple):
     are_smoothed: bool = False
 
 
+class _Tile(NamedTuple):
+    """The shape of a tile for many classes, and the warps of its program."""
+
+    columns: int
+    rows: int
+    warps: int
+
+
 def launch(
     data: PassInput,
     settings: FloatArray,
@@ -118,20 +126,20 @@ def _launch_per_lane(data: PassInput, settings: Any, rows: Any, survey: bool, cu
 def _launch_wide(data: PassInput, settings: Any, rows: Any, survey: bool, curvature: bool, diagonal: bool) -> Any:
     """Run a kernel for many classes; for the curvature, on some rows at a time."""
     raw, weights, k = data.raw, data.weights, data.raw.shape[1]
-    columns, in_tile, warps = _wide_shape(k, writes=rows is not None)
+    tile = _tile(k, writes=rows is not None)
     run = triton_wide.log_wide if data.loss == "log" else triton_wide.brier_wide
     sums, edges = 0.0, torch.zeros((k, k) if curvature else 0, dtype=torch.float64, device=raw.device)
     size = max(_SCALED_VALUES // k, 1) if curvature else len(raw)
     scaled = torch.empty((min(size, len(raw)), k), dtype=torch.float64, device=raw.device) if curvature else edges
     for start in range(0, len(raw), size):
         piece = raw[start : start + size]
-        out = _space_for_sums(raw, -(-len(piece) // in_tile), n_sums(k, False) + (k if diagonal else 0))
+        out = _space_for_sums(raw, -(-len(piece) // tile.rows), n_sums(k, False) + (k if diagonal else 0))
         target = out if rows is None else rows[start : start + size]
         of_rows = out if weights is None else weights[start : start + size]
         run[(len(out),)](
             piece, of_rows, settings, target, scaled, out, len(piece), *piece.stride(), *target.stride(),
-            K=k, COLUMNS=columns, ROWS=in_tile, SCALED=curvature, DIAGONAL=diagonal,
-            **_flags(data, rows, survey), **_options(warps),
+            K=k, COLUMNS=tile.columns, ROWS=tile.rows, SCALED=curvature, DIAGONAL=diagonal,
+            **_flags(data, rows, survey), **_options(tile.warps),
         )  # fmt: skip
         sums = sums + out.sum(dim=0)
         if curvature:
@@ -143,12 +151,13 @@ def _launch_wide(data: PassInput, settings: Any, rows: Any, survey: bool, curvat
 def _launch_product(data: PassInput, settings: Any) -> Any:
     """Run a kernel that multiplies with the curvature. After the settings there is the vector."""
     raw, weights, k = data.raw, data.weights, data.raw.shape[1]
-    columns, in_tile, warps = _wide_shape(k, writes=False)
+    tile = _tile(k, writes=False)
     run = triton_products.log_product if data.loss == "log" else triton_products.brier_product
-    out = _space_for_sums(raw, -(-len(raw) // in_tile), k + 1)
+    out = _space_for_sums(raw, -(-len(raw) // tile.rows), k + 1)
     run[(len(out),)](
         raw, out if weights is None else weights, settings, out, len(raw), *raw.stride(),
-        K=k, COLUMNS=columns, ROWS=in_tile, LOGITS=data.are_logits, WEIGHTED=weights is not None, **_options(warps),
+        K=k, COLUMNS=tile.columns, ROWS=tile.rows, LOGITS=data.are_logits, WEIGHTED=weights is not None,
+        **_options(tile.warps),
     )  # fmt: skip
     return out.sum(dim=0)
 
@@ -178,11 +187,10 @@ def _fits_a_lane(k: int, curvature: bool) -> bool:
     return k <= (MOST_CURVED if curvature else _MOST_PER_LANE)
 
 
-def _wide_shape(k: int, *, writes: bool) -> tuple[int, int, int]:
-    """Columns of a tile for many classes, its rows, and warps."""
+def _tile(k: int, *, writes: bool) -> _Tile:
     columns = 1 << (k - 1).bit_length()
-    in_tile = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
-    return columns, in_tile, max(columns // (32 * (_WRITTEN_COLUMNS if writes else _LANE_COLUMNS)), 1)
+    rows = max(_TILE_VALUES // columns, 1) if not is_interpreted() else 64
+    return _Tile(columns, rows, max(columns // (32 * (_WRITTEN_COLUMNS if writes else _LANE_COLUMNS)), 1))
 
 
 def _shape(loss: str) -> tuple[int, int]:

@@ -137,13 +137,13 @@ class TritonPasses(RowPasses):
     ) -> WrittenBlock | None:
         from baserate.passes import triton_newton
 
-        def weighted(some: Block) -> Any:
+        def rows_of(some: Block) -> Any:
             weight = some.equal_weight  # type: ignore[attr-defined]  # blocks of tensors have it
             return triton_newton.Rows(self._input(some), 1.0 if weight is None else weight)
 
         rows, settings = self._space_for_rows(block), self._settings(np.zeros(len(rates)), block)
-        guide = None if sample is None else weighted(sample)
-        problem = triton_newton.Problem(weighted(block), guide, rows, rates, settings)
+        sampled = None if sample is None else rows_of(sample)
+        problem = triton_newton.Problem(rows_of(block), sampled, rows, rates, settings)
 
         def is_solution(shift: FloatArray, sums: FloatArray) -> bool:
             mean = self._result(block, sums).mean

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from baserate.passes.triton_kernels import _GENERAL, _HUGE, _LARGE, _SMALL
-from baserate.passes.triton_wide import _onto_simplex, _predictions
+from baserate.passes.triton_wide import _is_on_simplex, _onto_simplex, _predictions
 
 
 @triton.jit
@@ -63,7 +63,8 @@ def brier_product(
         p, valid = _predictions(raw, settings, row, inside, column, row_stride, column_stride, K, LOGITS)
         w = tl.load(weights + row, mask=inside, other=0.0) if WEIGHTED else tl.where(inside, 1.0, 0.0).to(tl.float64)
         x = p + half[None, :]
-        theta, _, count = _onto_simplex(x, column, K)
+        theta, error, count = _onto_simplex(x, column, K)
+        valid = valid & _is_on_simplex(theta, error, inside, K)
         of_support = tl.where(x + theta[:, None] > 0.0, vector[None, :], 0.0)
         mean = tl.sum(of_support, axis=1) / count
         centred = tl.where(x + theta[:, None] > 0.0, vector[None, :] - mean[:, None], 0.0)

@@ -139,23 +139,9 @@ def log_wide(
             _store(rows, stored, row, inside, column, out_row_stride, out_column_stride, K)
         invalid += tl.where(valid, 0.0, 1.0)
     _store_sums(
-        out,
-        column,
-        value,
-        size,
-        zero,
-        zeros,
-        ceiling,
-        moved,
-        short,
-        invalid,
-        before,
-        mean,
-        rounded,
-        diagonal,
-        K,
-        DIAGONAL,
-    )
+        out, column, value, size, zero, zeros, ceiling, moved, short, invalid, before, mean, rounded, diagonal,
+        K, DIAGONAL,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -189,6 +175,12 @@ def _onto_simplex(x, column, K: tl.constexpr):
     return theta, error, count.to(tl.float64)
 
 
+@triton.jit
+def _is_on_simplex(theta, error, inside, K: tl.constexpr):
+    """Whether the steps were enough, and the predictions are not lost to rounding."""
+    return (tl.abs(error) <= 4e-16 * K * tl.maximum(1.0, tl.abs(theta))) & (tl.abs(error) < 0.5) | ~inside
+
+
 @triton.jit(do_not_specialize=_GENERAL)
 def brier_wide(
     raw, weights, settings, rows, scaled, out, n, row_stride, column_stride, out_row_stride, out_column_stride,
@@ -214,10 +206,7 @@ def brier_wide(
             ceiling += w * (1.0 - 2.0 * lowest + squares)
         x = p + half[None, :]
         theta, error, count = _onto_simplex(x, column, K)
-        # Otherwise the steps were too few, or the predictions are lost to rounding.
-        valid = valid & (
-            (tl.abs(error) <= 4e-16 * K * tl.maximum(1.0, tl.abs(theta))) & (tl.abs(error) < 0.5) | ~inside
-        )
+        valid = valid & _is_on_simplex(theta, error, inside, K)
         total = 1.0 / tl.where(valid, 1.0 + error, 1.0)
         a = tl.maximum(x + theta[:, None], 0.0) * total[:, None]
         conjugate = tl.sum(a * (2.0 * x - a), axis=1)  # <x, a> - |a|^2
@@ -243,20 +232,6 @@ def brier_wide(
             short += w * tl.maximum(fall - tl.min(one, axis=1) - tl.load(settings + K + 3), 0.0)
         invalid += tl.where(valid, 0.0, 1.0)
     _store_sums(
-        out,
-        column,
-        value,
-        size,
-        offset,
-        zero,
-        ceiling,
-        moved,
-        short,
-        invalid,
-        before,
-        mean,
-        rounded,
-        diagonal,
-        K,
-        DIAGONAL,
-    )
+        out, column, value, size, offset, zero, ceiling, moved, short, invalid, before, mean, rounded, diagonal,
+        K, DIAGONAL,
+    )  # fmt: skip

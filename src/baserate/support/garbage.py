@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """A context that creates many objects which stay: a tenth of its time would be spent looking for garbage.
+    """Switch off the garbage collector, for code that creates many objects that stay.
 
-    Threads may enter it at the same time: the first one that entered switches the collector on again when it leaves.
+    Otherwise a tenth of its time is spent looking for garbage. Threads may enter at the same time: the first one that
+    entered switches the collector on again when it leaves.
     """
     was_enabled = gc.isenabled()
     gc.disable()

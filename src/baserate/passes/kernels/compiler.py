@@ -28,8 +28,8 @@ _OPTIONS: dict[str, Any] = {
 part = njit(**_OPTIONS)
 """Compile a part of a pass. It is compiled into the passes that call it, and cached with them."""
 
-# Both save time. There is no function that converts arguments of Python, so only compiled code may call the part; numba
-# does the same for its own functions. And no argument may be None, because the code behind such a condition would stay.
+# Both save time. Without a wrapper for Python, only compiled code may call the part. (numba compiles its own functions
+# like this.) ``no_rewrites`` also switches off the removal of dead branches, so no argument may be None.
 _FOR_COMPILED_CODE: dict[str, Any] = {"no_cpython_wrapper": True, "no_rewrites": True}
 
 inlined_part = njit(forceinline=True, **_FOR_COMPILED_CODE, **_OPTIONS)
@@ -50,12 +50,11 @@ def from_cache_or_compiler(function: Callable[..., Any], signature: tuple[Any, .
     if not function.__qualname__.endswith(_digest()):
         function.__qualname__ = f"{function.__qualname__}_{_digest()}"
     with without_garbage_collection():
+        # Without a writable folder, on a full disk or with a damaged file, each process compiles again.
         try:
             dispatcher = njit(cache=True, **_OPTIONS)(function)
             dispatcher.compile(signature)
-        except (
-            Exception
-        ):  # without a writable folder, on a full disk or with a damaged file, each process does it again
+        except Exception:
             dispatcher = njit(**_OPTIONS)(function)
             dispatcher.compile(signature)
     dispatcher.disable_compile()
