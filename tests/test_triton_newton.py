@@ -73,14 +73,35 @@ def test_easy_problems_are_solved_in_kernels(loss: str, k: int, weighted: bool, 
     np.testing.assert_allclose(result.shift - result.shift[0], found[0].shift - found[0].shift[0], atol=1e-14)
 
 
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What each search read from the device, and which of its passes over all rows were not skipped."""
+    from baserate.passes import triton_newton
+    from baserate.passes.triton_kernels import SIZE
+
+    searches: list[Any] = []
+    read = triton_newton._Search.read
+
+    def recorded(search: Any) -> Any:
+        searches.append((read(search), search.rows.lines[:, SIZE].cpu().numpy() > 0))
+        return searches[-1][0]
+
+    monkeypatch.setattr(triton_newton._Search, "read", recorded)
+    return searches
+
+
 @pytest.mark.parametrize("loss", ["log", "brier"])
-def test_large_problems_start_from_a_sample(loss: str, found: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_problems_start_from_a_sample(
+    loss: str, found: list[Any], reads: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch_tensors, "_WORTH_SAMPLING", 50_000)
     p = predictions(17_000, 4, 1.5)
     result = solve(p, rates_near(p, 0.3), loss=loss)
     assert len(found) == 1
     assert found[0] is not None
     assert result.n_passes == found[0].n_passes <= 8
+    # The first read follows the evaluations and the pass that writes the rows, each further one a correction.
+    assert result.n_passes == reads[0][1].sum() + len(reads) - 1
     weights = torch.as_tensor(np.random.default_rng(2).random(len(p)), device=DEVICE)
     solve(p, rates_near(p, 0.3), loss=loss, sample_weight=weights)
     assert found[1] is not None
@@ -96,23 +117,16 @@ def test_a_sample_that_is_not_easy_leaves_the_problem_to_the_general_method(
     assert found == [None]
 
 
-def test_if_the_sample_is_not_solved_no_other_row_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_sample_is_not_solved_no_other_row_is_read(reads: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from baserate.passes import triton_newton
 
     monkeypatch.setattr(torch_tensors, "_WORTH_SAMPLING", 50_000)
     monkeypatch.setattr(triton_newton, "_SAMPLE_EVALUATIONS", 2)  # too few
-    p, read = predictions(17_000, 3, 1.5), triton_newton._Search.read
-    searches: list[Any] = []
-
-    def recorded(search: Any) -> Any:
-        searches.append((read(search), search.rows.lines.cpu().numpy()))
-        return searches[-1][0]
-
-    monkeypatch.setattr(triton_newton._Search, "read", recorded)
+    p = predictions(17_000, 3, 1.5)
     solve(p, rates_near(p, 0.3))
-    ((last, lines),) = searches
+    ((last, done),) = reads
     assert last.given_up
-    assert not lines[0].any()  # the sums of the first pass over all rows
+    assert not done.any()
 
 
 @pytest.mark.parametrize("row", [1, 16_000])
