@@ -274,13 +274,17 @@ def _mean_lines(several: list[dict[str, Line]]) -> dict[str, Line]:
 
 
 def _cell(line: Line) -> str:
-    return f"{line.change:.0f} / {_percent(line.rises)}".replace("-", "\N{MINUS SIGN}").replace(
+    return f"{line.change:.0f} / {_per_hundred(line.rises)}".replace("-", "\N{MINUS SIGN}").replace(
         "\N{MINUS SIGN}0 ", "0 "
     )
 
 
 def _percent(share: Any) -> str:
-    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+    return _per_hundred(share) + " %"
+
+
+def _per_hundred(share: Any) -> str:
+    return f"{100 * share:.1f}".removesuffix(".0")
 
 
 def _markdown(heading: list[str], rows: list[list[str]]) -> str:
