@@ -664,9 +664,10 @@ def test_killed_command_leaves_the_old_output_or_the_complete_new_one(
 ) -> None:
     expected = (large_input / "expected.csv").read_bytes()
     arguments = command("adjust", str(large_input / "in.parquet"), "--rates", RATES, "--out", "out.csv")
-    start = time.monotonic()
-    subprocess.run(arguments, cwd=tmp_path, env=environment(), check=True, capture_output=True)
-    duration = time.monotonic() - start
+    for _ in range(2):  # the first process may have to compile modules, which the others then load
+        start = time.monotonic()
+        subprocess.run(arguments, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+        duration = time.monotonic() - start
     rng = np.random.default_rng(0)
     seen = {"absent": 0, "old": 0, "new": 0}
     for i in range(times):
